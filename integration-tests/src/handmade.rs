@@ -257,10 +257,10 @@ impl HandmadeMiner {
                     self.engine.work(&planned, &handle, |_, _| ()).expect("the work is done")
                 }
                 ValidatorMessage::Probe { challenge_id, probe, .. } => {
-                    self.engine.probe(challenge_id, probe, &handle).expect("the probe is walked")
+                    self.engine.probe(challenge_id, probe, &handle, |_, _| ()).expect("the probe is walked")
                 }
                 ValidatorMessage::Sweep { challenge_id, sweep, .. } => {
-                    self.engine.probe(challenge_id, sweep, &handle).expect("the sweep is answered")
+                    self.engine.probe(challenge_id, sweep, &handle, |_, _| ()).expect("the sweep is answered")
                 }
                 ValidatorMessage::Open { challenge_id, items, .. } => {
                     let mut chunks = Vec::new();

@@ -9,7 +9,7 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::message::{MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::{MemoryProbe, ProbeStage};
-use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
+use assay_work::{Challenge, ChallengeId, Checksum, DeviceId, Nonce, PublicKey};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -80,8 +80,8 @@ pub trait Observer: Send {
     /// Reports the count of filled slots.
     fn progress(&mut self, done_slots: u64);
     fn verdict(&mut self, verdict: &Verdict);
-    /// The challenge goes on to another stage.
-    fn stage(&mut self, _stage: Stage) {}
+    /// The challenge goes on to a part after its work.
+    fn part_began(&mut self, _part: ChallengePart) {}
     /// The miner declined a challenge, or broke one off.
     fn stopped(&mut self, _stop: &Stop) {}
     /// No challenge runs any more.
@@ -122,6 +122,17 @@ impl ChallengePart {
             Self::Open => "open",
         }
     }
+
+    /// The name of the part for status, and its description, for operators.
+    pub const fn about(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Fill => ("work", "working"),
+            Self::Probe(ProbeStage::Own) => ("probe", "committed: walking the probe"),
+            Self::Probe(ProbeStage::Linked) => ("linked probe", "committed: walking the linked probe"),
+            Self::Probe(ProbeStage::Sweep) => ("sweep", "committed: sweeping the memory"),
+            Self::Open => ("openings", "answered the probe: opening"),
+        }
+    }
 }
 
 /// A part of a challenge that ended on the devices.
@@ -152,34 +163,6 @@ impl<'a> CompletedPart<'a> {
         };
         let devices = messages.unwrap_or_default().iter().filter_map(claimed).collect();
         Some(Self { challenge, part, began, devices, error })
-    }
-}
-
-/// A stage of a challenge after its work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// A probe is answered.
-    Probe(ProbeStage),
-    /// Openings are read and sent.
-    Openings,
-}
-
-impl Stage {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Probe(stage) => stage.name(),
-            Self::Openings => "openings",
-        }
-    }
-
-    /// The description of the stage for operators.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Probe(ProbeStage::Own) => "committed: walking the probe",
-            Self::Probe(ProbeStage::Linked) => "committed: walking the linked probe",
-            Self::Probe(ProbeStage::Sweep) => "committed: sweeping the memory",
-            Self::Openings => "answered the probe: opening",
-        }
     }
 }
 
@@ -398,10 +381,7 @@ impl SessionDriver<'_> {
                 }
                 SessionAction::StartWork(challenge) => self.start_work(challenge),
                 SessionAction::StartProbe(id, probe) => self.start_probe(id, probe),
-                SessionAction::StartOpening(id, items) => {
-                    self.observer.stage(Stage::Openings);
-                    self.start_opening(id, items);
-                }
+                SessionAction::StartOpening(id, items) => self.start_opening(id, items),
                 SessionAction::Release => {
                     self.observer.released();
                     self.handle.cancel();
@@ -446,24 +426,33 @@ impl SessionDriver<'_> {
         self.observer.challenged(&challenge);
         self.idle.release_at = None;
         self.handle = Handle::default();
-        let (handle, id, events) = (self.handle.clone(), challenge.id(), self.events.clone());
-        let done = handle.clone();
-        let finished = move |device_id, checksum| {
-            // The receiver is gone once the session is over.
-            let _ = events.blocking_send(SessionEvent::Progress(id, done.done_steps(), Some((device_id, checksum))));
-        };
+        let (handle, id) = (self.handle.clone(), challenge.id());
+        let finished = self.finished(id);
         self.report(move |engine| SessionEvent::Worked(id, engine.work(&challenge, &handle, finished)));
     }
 
+    fn begin(&mut self, part: ChallengePart) {
+        self.observer.part_began(part);
+        self.part = (part, Instant::now());
+    }
+
     fn start_probe(&mut self, id: ChallengeId, probe: MemoryProbe) {
-        self.observer.stage(Stage::Probe(probe.stage()));
-        self.part = (ChallengePart::Probe(probe.stage()), Instant::now());
-        let handle = self.handle.clone();
-        self.report(move |engine| SessionEvent::Probed(id, engine.probe(id, probe, &handle)));
+        self.begin(ChallengePart::Probe(probe.stage()));
+        let (handle, finished) = (self.handle.clone(), self.finished(id));
+        self.report(move |engine| SessionEvent::Probed(id, engine.probe(id, probe, &handle, finished)));
+    }
+
+    /// Sends the word of a device that it is done.
+    fn finished(&self, id: ChallengeId) -> impl Fn(DeviceId, Checksum) + Clone + Send + 'static {
+        let (handle, events) = (self.handle.clone(), self.events.clone());
+        move |device_id, checksum| {
+            // The receiver is gone once the session is over.
+            let _ = events.blocking_send(SessionEvent::Progress(id, handle.done_steps(), Some((device_id, checksum))));
+        }
     }
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
-        self.part = (ChallengePart::Open, Instant::now());
+        self.begin(ChallengePart::Open);
         let (handle, outbox) = (self.handle.clone(), self.outbox.clone());
         self.report(move |engine| {
             let give = |chunk| outbox.give(chunk, &handle);

@@ -18,7 +18,7 @@ use assay_protocol::message::{
 };
 use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::commitment::{Evidence, commitment_message, device_checksum};
-use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, probe_message};
+use assay_work::probe::{Answer, DeviceAnswer, Link, MemoryProbe, Probe, Sweep, probe_checksum, probe_message};
 use assay_work::{Challenge, ChallengeId, Checksum, DeviceId, Digest, Root};
 use parking_lot::Mutex;
 
@@ -210,8 +210,8 @@ impl Engine {
     }
 
     /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and
-    /// the roots of each device, to be sent in this order. Each of several devices is `finished` before, with the
-    /// checksum of its roots.
+    /// the roots of each device, to be sent in this order. Each device is `finished` before, with the checksum of its
+    /// roots.
     ///
     /// # Errors
     /// The first device's that failed; the others are cancelled, and nothing is held.
@@ -225,21 +225,16 @@ impl Engine {
         let tasks = ShareTask::of(challenge);
         self.watch_for(challenge);
         let submit = |task: &ShareTask| {
-            let (task, handle) = (task.clone(), handle.clone());
-            let finished = (tasks.len() > 1).then(|| finished.clone());
+            let (task, handle, finished) = (task.clone(), handle.clone(), finished.clone());
             self.host.submit(task.share.device_id, move |device| {
                 let result = cancel_on_error(&handle, task.run(device, &handle))?;
-                if let Some(finished) = finished {
-                    finished(task.share.device_id, device_checksum(&task.share, &result.roots));
-                }
+                finished(task.share.device_id, device_checksum(&task.share, &result.roots));
                 Ok(result)
             })
         };
         let jobs = tasks.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
         let results = wait_for_all(jobs)?;
-        let mut roots = Vec::with_capacity(results.len());
-        let mut devices = Vec::with_capacity(results.len());
-        let mut times = Vec::with_capacity(results.len());
+        let (mut roots, mut devices, mut times) = (Vec::new(), Vec::new(), Vec::new());
         for (task, result) in tasks.into_iter().zip(results) {
             roots.push(result.roots);
             times.push(result.elapsed);
@@ -267,16 +262,23 @@ impl Engine {
     }
 
     /// Walks a probe over the slots held, or sums over them, all devices at once: gives the signed answer and the digests
-    /// of each device, to be sent in this order.
+    /// of each device, to be sent in this order. Each device that walks over its own slots, or sums over them, is
+    /// `finished` before, with the checksum of its digests.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the challenge is not held; else the first device's that failed.
-    pub fn probe(&self, id: ChallengeId, probe: impl Into<MemoryProbe>, handle: &Handle) -> Result<Vec<MinerMessage>> {
+    pub fn probe(
+        &self,
+        id: ChallengeId,
+        probe: impl Into<MemoryProbe>,
+        handle: &Handle,
+        finished: impl Fn(DeviceId, Checksum) + Clone + Send + 'static,
+    ) -> Result<Vec<MinerMessage>> {
         let (start, probe) = (Instant::now(), probe.into());
         let held = self.held(id)?;
         let results = match &probe {
             MemoryProbe::Walks(probe) if probe.link() == Link::All => held.walk_linked(&self.host, probe, handle)?,
-            own => self.probe_own(&held, own, handle)?,
+            own => self.probe_own(&held, own, handle, finished)?,
         };
         let (digests, times): (Vec<_>, Vec<_>) = results.into_iter().unzip();
         let answer = Answer::assemble(&held.challenge, probe, digests);
@@ -303,17 +305,22 @@ impl Engine {
         held: &HeldChallenge,
         probe: &MemoryProbe,
         handle: &Handle,
+        finished: impl Fn(DeviceId, Checksum) + Clone + Send + 'static,
     ) -> Result<Vec<(Vec<Digest>, Duration)>> {
         let submit = |of: &HeldDevice| {
             let last = last_root(held.roots(&of.task));
-            let (task, probe, handle) = (of.task.clone(), *probe, handle.clone());
+            let (task, probe, handle, finished) = (of.task.clone(), *probe, handle.clone(), finished.clone());
+            let challenge = held.challenge.clone();
             self.host.submit(task.share.device_id, move |device| {
                 let began = Instant::now();
                 let digests = match &probe {
                     MemoryProbe::Walks(probe) => task.run_probe(device, probe, &last, &handle),
                     MemoryProbe::Sweep(sweep) => task.run_sweep(device, sweep, &last, &handle),
                 };
-                cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))
+                let (digests, took) = cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))?;
+                let answer = DeviceAnswer { device_id: task.share.device_id, digests };
+                finished(answer.device_id, probe_checksum(&challenge, probe, std::slice::from_ref(&answer)));
+                Ok((answer.digests, took))
             })
         };
         wait_for_all(held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?)
@@ -380,11 +387,8 @@ impl Engine {
     }
 
     fn held(&self, id: ChallengeId) -> Result<Arc<HeldChallenge>> {
-        self.held
-            .lock()
-            .clone()
-            .filter(|held| held.challenge.id() == id)
-            .ok_or_else(|| DeviceError::Unsupported(format!("challenge {id} is not held here")))
+        let held = self.held.lock().clone().filter(|held| held.challenge.id() == id);
+        held.ok_or_else(|| DeviceError::Unsupported(format!("challenge {id} is not held here")))
     }
 }
 

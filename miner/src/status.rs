@@ -18,6 +18,7 @@ use assay_work::{Challenge, ChallengeId, DeviceId, PublicKey};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::driver::ChallengePart;
 use crate::engine::{Engine, ReportedDevice};
 use crate::limits::{Limits, SharedLimits};
 
@@ -356,7 +357,6 @@ impl StatusBoard {
 
     /// Notes the start of a challenge.
     pub fn challenged(&self, challenge: &Challenge) {
-        let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
         let mut status = self.status.lock();
         let validator = status.validators.get(self.validator).map(|validator| validator.address.clone());
         status.challenge = Some(RunningStatus {
@@ -365,10 +365,10 @@ impl StatusBoard {
             n: challenge.n(),
             iterations: challenge.iterations(),
             devices: challenge.shares().len(),
-            stage: "work".into(),
+            stage: ChallengePart::Fill.about().0.into(),
             since: unix_seconds(),
             done_slots: 0,
-            all_slots: slots * u64::from(challenge.iterations()),
+            all_slots: challenge.filled_slots(),
         });
     }
 

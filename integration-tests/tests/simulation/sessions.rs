@@ -27,11 +27,11 @@ use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_protocol::wire::stored::{miner_bytes, miner_message};
 use assay_replay::Replayer;
 use assay_replay::job::ReplayJob;
-use assay_work::{DeviceId, Nonce, PublicKey};
+use assay_work::{ChallengeId, DeviceId, Nonce, PublicKey};
 use proptest::prelude::*;
 
 use super::recording::{MinerStep, Recording, Step};
-use super::standing::finished_devices;
+use super::standing::Words;
 
 pub const MINER_NONCE: Nonce = Nonce([3; 32]);
 
@@ -82,6 +82,8 @@ pub struct World {
     engine: Arc<Engine>,
     /// The parts of the miner where it may lie: then all messages are encoded on their way, and replays are answered.
     liar: Option<Liar>,
+    /// Whether each of several devices says that it is done.
+    pub says_done: bool,
     to_validator: VecDeque<MinerMessage>,
     verdicts: Vec<Verdict>,
     /// How long the validator takes for each check.
@@ -145,6 +147,7 @@ impl World {
             validator: ValidatorSession::new(Arc::new(admission), Channel::Plaintext, now),
             miner,
             engine,
+            says_done: liar.is_none(),
             liar,
             to_validator: VecDeque::new(),
             verdicts: Vec::new(),
@@ -332,9 +335,21 @@ impl World {
         }
     }
 
+    /// The miner's devices say that they are done.
+    fn words(&mut self, words: Words, id: ChallengeId) {
+        if !self.says_done {
+            return;
+        }
+        for event in words.events(id) {
+            let actions = self.miner.handle(event, self.now);
+            self.miner_does(actions);
+        }
+    }
+
     fn miner_does(&mut self, actions: Vec<miner::SessionAction>) {
         let handle = Handle::default();
         for action in actions {
+            let words = Words::default();
             let event = match action {
                 miner::SessionAction::Send(message) => {
                     self.send(message);
@@ -342,14 +357,14 @@ impl World {
                 }
                 miner::SessionAction::StartWork(challenge) => {
                     self.liar.iter().for_each(|liar| liar.works_on(&challenge));
-                    let worked = self.engine.work(&challenge, &handle, |_, _| ());
-                    let honest = worked.iter().filter(|_| self.liar.is_none());
-                    let finished: Vec<_> = honest.flat_map(|messages| finished_devices(messages)).collect();
-                    finished.into_iter().for_each(|message| self.send(message));
+                    let worked = self.engine.work(&challenge, &handle, words.heard());
+                    self.words(words, challenge.id());
                     miner::SessionEvent::Worked(challenge.id(), worked)
                 }
                 miner::SessionAction::StartProbe(id, probe) => {
-                    miner::SessionEvent::Probed(id, self.engine.probe(id, probe, &handle))
+                    let probed = self.engine.probe(id, probe, &handle, words.heard());
+                    self.words(words, id);
+                    miner::SessionEvent::Probed(id, probed)
                 }
                 miner::SessionAction::StartOpening(id, items) => {
                     let mut chunks = Vec::new();

@@ -1,10 +1,13 @@
 //! The state of each side in the words of docs/PROTOCOL.md, followed over its messages from outside.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use assay_judge::bounds::MAX_ENDED;
 use assay_miner::session::{SessionAction, SessionEvent};
-use assay_protocol::message::{DeviceRoots, Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
 use assay_work::probe::Link;
-use assay_work::{ChallengeId, Precision};
+use assay_work::{ChallengeId, Checksum, DeviceId, Precision};
 
 use super::table::Named;
 
@@ -103,18 +106,26 @@ impl ValidatorStanding {
     }
 }
 
-/// The word of each of several devices that it is done, in the order of their roots: threads give it in any order.
-pub fn finished_devices(worked: &[MinerMessage]) -> Vec<MinerMessage> {
-    let finished = worked.iter().filter_map(|message| match message {
-        MinerMessage::DeviceRoots(DeviceRoots { challenge_id, evidence, .. }) => Some(MinerMessage::Progress {
-            challenge_id: *challenge_id,
-            done_slots: 0,
-            all_slots: 0,
-            finished: Some((evidence.device_id, evidence.checksum)),
-        }),
-        _ => None,
-    });
-    finished.collect()
+/// The words of devices that they are done, in the order of their ids: threads give them in any.
+#[derive(Default)]
+pub struct Words(Arc<Mutex<BTreeMap<DeviceId, Checksum>>>);
+
+impl Words {
+    pub fn heard(&self) -> impl Fn(DeviceId, Checksum) + Clone + Send + 'static {
+        let words = self.0.clone();
+        move |device_id, checksum| {
+            words.lock().unwrap().insert(device_id, checksum);
+        }
+    }
+
+    pub fn events(self, id: ChallengeId) -> Vec<SessionEvent> {
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(device_id, checksum)| SessionEvent::Progress(id, 0, Some((*device_id, *checksum))))
+            .collect()
+    }
 }
 
 impl MinerStanding {

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
-use crate::driver::{ChallengePart, CompletedPart, Observer, Stage};
+use crate::driver::{ChallengePart, CompletedPart, Observer};
 use crate::engine::Engine;
 use crate::joining::{ENV_TOKEN, PendingJoinToken};
 use crate::limits::SharedLimits;
@@ -375,9 +375,8 @@ impl Observer for SessionLog {
     }
 
     fn challenged(&mut self, challenge: &Challenge) {
-        let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
         self.challenge = Some(challenge.id());
-        self.all_slots = slots * u64::from(challenge.iterations());
+        self.all_slots = challenge.filled_slots();
         self.since = Some(Instant::now());
         self.board.challenged(challenge);
         self.watch.metrics.families.started();
@@ -386,7 +385,7 @@ impl Observer for SessionLog {
         }
         tracing::info!(
             challenge = %challenge.id(), trace_id = trace_id(challenge.id()), validator = self.validator.as_deref(), n = challenge.n(), iterations = challenge.iterations(),
-            devices = challenge.shares().len(), slots, "working"
+            devices = challenge.shares().len(), slots = challenge.slots(), "working"
         );
     }
 
@@ -395,14 +394,15 @@ impl Observer for SessionLog {
         tracing::debug!("{done_slots} of {} slots", self.all_slots);
     }
 
-    fn stage(&mut self, stage: Stage) {
-        self.board.stage(stage.name());
+    fn part_began(&mut self, part: ChallengePart) {
+        let (name, about) = part.about();
+        self.board.stage(name);
         if !self.may_log() {
             return;
         }
         let (challenge, trace_id) = (self.challenge.map(tracing::field::display), self.challenge.and_then(trace_id));
         let validator = self.validator.as_deref();
-        tracing::info!(challenge, trace_id, validator, seconds = self.seconds(), "{}", stage.about());
+        tracing::info!(challenge, trace_id, validator, seconds = self.seconds(), "{about}");
     }
 
     fn stopped(&mut self, stop: &Stop) {
@@ -436,7 +436,8 @@ impl Observer for SessionLog {
             ChallengePart::Probe(ProbeStage::Sweep) => &places::SUM,
             ChallengePart::Open => &places::OPEN,
         };
-        self.watch.traces.add(|| {
+        let traces = &self.watch.traces;
+        traces.add(|| {
             let span = ChallengeSpan::new(challenge, place, began, now);
             match error {
                 Some(error) => span.failed(&error.to_string()),
@@ -444,9 +445,7 @@ impl Observer for SessionLog {
             }
         });
         for (device, took) in (0..).zip(devices) {
-            self.watch
-                .traces
-                .add(|| ChallengeSpan::new(challenge, place, began, now.min(began + *took)).of_device(device));
+            traces.add(|| ChallengeSpan::new(challenge, place, began, now.min(began + *took)).of_device(device));
         }
     }
 

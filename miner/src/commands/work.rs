@@ -139,9 +139,8 @@ fn broken(path: &Path, what: &str, code: &str, error: &dyn std::fmt::Display) ->
 
 fn compute(host: &Host, challenge: &Challenge, asked: AskedProbes) -> anyhow::Result<Vec<ShareProduct>> {
     let handle = Handle::default();
-    let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
     let rounds = asked.probe.map_or(0, |p| u64::from(p.rounds())) + asked.sweep.map_or(0, |s| u64::from(s.rounds()));
-    let steps = slots * u64::from(challenge.iterations()) + rounds * challenge.shares().len() as u64;
+    let steps = challenge.filled_slots() + rounds * challenge.shares().len() as u64;
     let compute = || match asked.probe.filter(|probe| probe.link() == Link::All) {
         Some(probe) => compute_linked(host, challenge, (&probe, asked.sweep), &handle),
         None => compute_anywhere(host, challenge, asked, &handle).map_err(anyhow::Error::from),

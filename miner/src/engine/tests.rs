@@ -161,8 +161,8 @@ fn check_linked(
 }
 
 #[test]
-fn each_of_several_devices_is_finished_with_the_checksum_of_its_roots() {
-    let finished_of = |counts: &[u32]| {
+fn each_device_is_finished_with_the_checksum_of_its_roots() {
+    for counts in [&[3, 5][..], &[7]] {
         let (sender, finished) = mpsc::channel();
         let (challenge, engine) = (challenge(counts, 2), honest(counts));
         let finish = move |device, checksum| sender.send((device, checksum)).unwrap();
@@ -173,11 +173,8 @@ fn each_of_several_devices_is_finished_with_the_checksum_of_its_roots() {
             MinerMessage::DeviceRoots(DeviceRoots { evidence, .. }) => Some((evidence.device_id, evidence.checksum)),
             _ => None,
         });
-        (finished, committed.collect::<Vec<_>>())
-    };
-    let (finished, committed) = finished_of(&[3, 5]);
-    assert_eq!(finished, committed);
-    assert_eq!(finished_of(&[7]).0, [], "one device is done with its commitment");
+        assert_eq!(finished, committed.collect::<Vec<_>>());
+    }
 }
 
 #[test]
@@ -187,9 +184,9 @@ fn both_probes_of_uneven_devices_are_the_references_and_open_as_checked() {
         let (own, linked) = (probe(Link::Own, 64, 3, 2), probe(Link::All, 128, 5, 3));
         let handle = Handle::default();
         let roots = roots_of(&engine.work(&challenge, &handle, |_, _| ()).unwrap());
-        let of_own = engine.probe(challenge.id(), own, &handle).unwrap();
+        let of_own = engine.probe(challenge.id(), own, &handle, |_, _| ()).unwrap();
         assert_eq!(answer_of(&of_own), reference::answer(&challenge, &own), "{counts:?}");
-        let of_linked = engine.probe(challenge.id(), linked, &handle).unwrap();
+        let of_linked = engine.probe(challenge.id(), linked, &handle, |_, _| ()).unwrap();
         let answer = answer_of(&of_linked);
         assert_eq!(answer, reference::answer(&challenge, &linked), "{counts:?}");
         let MinerMessage::ProbeAnswer(signed) = &of_linked[0] else { panic!() };
@@ -232,7 +229,7 @@ fn many_segments_are_streamed() {
     let (challenge, engine) = (challenge(&counts, 1), honest(&counts));
     let (linked, handle) = (probe(Link::All, 64, 2, 4), Handle::default());
     let roots = roots_of(&engine.work(&challenge, &handle, |_, _| ()).unwrap());
-    let answer = answer_of(&engine.probe(challenge.id(), linked, &handle).unwrap());
+    let answer = answer_of(&engine.probe(challenge.id(), linked, &handle, |_, _| ()).unwrap());
     let all: Vec<_> = (0..4).flat_map(|round| (0..16).map(move |walk| (round, walk))).collect();
     let items = [linked_item(1, &all), linked_item(0, &all)];
     let parts = open(&engine, &items).unwrap();
@@ -250,7 +247,7 @@ fn a_device_reads_a_few_parts_ahead_of_the_connection() {
     });
     let (challenge, handle) = (challenge(&[4], 1), Handle::default());
     engine.work(&challenge, &handle, |_, _| ()).unwrap();
-    engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle, |_, _| ()).unwrap();
     let segments: Vec<_> = (0..4).flat_map(|round| (0..64).map(move |walk| (round, walk))).collect();
     let many: Vec<_> = segments.iter().map(|&segment| own_item(0, &[segment])).collect();
     for items in [many, vec![own_item(0, &segments)]] {
@@ -300,7 +297,11 @@ fn a_device_that_fails_in_a_linked_probe_is_the_one_to_blame() {
         let engine = with_reads(&counts, failing, move |reads| if reads < 900 { Ok(()) } else { Err(why.clone()) });
         let (challenge, handle) = (challenge(&counts, 1), Handle::default());
         engine.work(&challenge, &handle, |_, _| ()).unwrap();
-        assert_eq!(engine.probe(challenge.id(), probe(Link::All, 64, 8, 9), &handle), Err(sick.clone()), "{failing}");
+        assert_eq!(
+            engine.probe(challenge.id(), probe(Link::All, 64, 8, 9), &handle, |_, _| ()),
+            Err(sick.clone()),
+            "{failing}"
+        );
         // Nothing was answered that could be opened.
         assert!(matches!(open(&engine, &[linked_item(0, &[(0, 0)])]), Err(DeviceError::Unsupported(_))));
     }
@@ -312,7 +313,7 @@ fn a_device_whose_job_panics_ends_the_probe_for_all() {
     let engine = with_reads(&[3, 4], 1, |reads| if reads < 100 { Ok(()) } else { panic!("as the test wants it") });
     let (challenge, handle) = (challenge(&[3, 4], 1), Handle::default());
     engine.work(&challenge, &handle, |_, _| ()).unwrap();
-    let failed = engine.probe(challenge.id(), probe(Link::All, 64, 8, 9), &handle).unwrap_err();
+    let failed = engine.probe(challenge.id(), probe(Link::All, 64, 8, 9), &handle, |_, _| ()).unwrap_err();
     assert!(matches!(&failed, DeviceError::Sick(why) if why.contains("thread failed")), "{failed}");
 }
 
@@ -339,7 +340,7 @@ fn a_device_that_fails_in_an_opening_is_the_one_to_blame() {
         });
         let (challenge, handle) = (challenge(&counts, 2), Handle::default());
         engine.work(&challenge, &handle, |_, _| ()).unwrap();
-        engine.probe(challenge.id(), linked, &handle).unwrap();
+        engine.probe(challenge.id(), linked, &handle, |_, _| ()).unwrap();
         broken.store(allowed, Ordering::Relaxed);
         (open(&engine, &items), broken.load(Ordering::Relaxed))
     };
@@ -369,7 +370,7 @@ fn a_device_whose_slots_changed_is_distrusted() {
     let engine = engine(vec![Box::new(fake)]);
     let (challenge, handle) = (challenge(&[4], 1), Handle::default());
     engine.work(&challenge, &handle, |_, _| ()).unwrap();
-    engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle, |_, _| ()).unwrap();
     assert!(open(&engine, &[own_item(0, &[(1, 3)])]).is_ok() && distrusted.try_recv().is_err());
     flips.store(1, Ordering::Relaxed);
     let failed = open(&engine, &[own_item(0, &[(1, 3)])]).unwrap_err();
@@ -392,7 +393,7 @@ fn a_cancelled_linked_probe_ends_at_once_on_all_devices() {
         Instant::now()
     });
     // It would take hours.
-    let cancelled = engine.probe(challenge.id(), probe(Link::All, 64, 1024, 65_536), &handle);
+    let cancelled = engine.probe(challenge.id(), probe(Link::All, 64, 1024, 65_536), &handle, |_, _| ());
     let took = canceller.join().unwrap().elapsed();
     assert_eq!(cancelled, Err(DeviceError::Cancelled));
     assert!(took < STOP_LIMIT, "{took:?}");
@@ -404,7 +405,7 @@ fn openings_that_nobody_takes_end() {
     let (challenge, engine) = (challenge(&[3, 4], 1), honest(&[3, 4]));
     let handle = Handle::default();
     engine.work(&challenge, &handle, |_, _| ()).unwrap();
-    engine.probe(challenge.id(), probe(Link::All, 64, 4, 2), &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::All, 64, 4, 2), &handle, |_, _| ()).unwrap();
     let all: Vec<_> = (0..64).map(|walk| (1, walk)).collect();
     for taken in [0, 1, 5] {
         let (mut chunks, handle) = (0, Handle::default());
@@ -422,13 +423,13 @@ fn what_was_not_answered_or_stands_apart_is_refused() {
     let (challenge, engine) = (challenge(&[3, 4], 1), honest(&[3, 4]));
     let handle = Handle::default();
     engine.work(&challenge, &handle, |_, _| ()).unwrap();
-    engine.probe(challenge.id(), probe(Link::Own, 64, 1, 1), &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::Own, 64, 1, 1), &handle, |_, _| ()).unwrap();
     let refused = |items: &[OpenItem]| match open(&engine, items) {
         Err(DeviceError::Unsupported(why)) => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(&[linked_item(0, &[(0, 0)])]), "no linked probe was answered");
-    engine.probe(challenge.id(), probe(Link::All, 64, 1, 1), &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::All, 64, 1, 1), &handle, |_, _| ()).unwrap();
     let apart = [linked_item(0, &[(0, 0)]), own_item(0, &[(0, 0)]), linked_item(1, &[(0, 0)])];
     assert!(refused(&apart).contains("stand together"));
     assert!(refused(&[linked_item(2, &[(0, 0)])]).contains("no share for device"));

@@ -217,14 +217,18 @@ impl MinerSession {
         done_slots: u64,
         finished: Option<(DeviceId, Checksum)>,
     ) -> Vec<SessionAction> {
-        match &self.running {
-            Some(running) if running.challenge.id() == challenge_id && running.stage == WorkStage::Working => {
-                let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
-                let all_slots = slots * u64::from(running.challenge.iterations());
-                vec![SessionAction::Send(MinerMessage::Progress { challenge_id, done_slots, all_slots, finished })]
-            }
-            _ => Vec::new(),
-        }
+        let Some(running) = self.running.as_ref().filter(|running| running.challenge.id() == challenge_id) else {
+            return Vec::new();
+        };
+        let shares = running.challenge.shares();
+        let all_slots = running.challenge.filled_slots();
+        let done_slots = match running.stage {
+            _ if finished.is_some() && shares.len() == 1 => return Vec::new(),
+            WorkStage::Working => done_slots,
+            WorkStage::Probing if finished.is_some() && running.probed == [ProbeStage::Own] => all_slots,
+            _ => return Vec::new(),
+        };
+        vec![SessionAction::Send(MinerMessage::Progress { challenge_id, done_slots, all_slots, finished })]
     }
 
     pub(super) fn verdict(&mut self, verdict: Box<Verdict>) -> Vec<SessionAction> {

@@ -106,6 +106,7 @@ fn sum_up(
         iterations_checked: if reason.is_none() { checked } else { 0 },
         work_time: None,
         finished: &BTreeMap::new(),
+        probed: &BTreeMap::new(),
         probe: None,
         linked: None,
         linked_policy: None,

@@ -6,12 +6,11 @@ use std::time::Duration;
 use assay_integration_tests::dishonest::{Disguise, Lies, rewrite};
 use assay_policy::Policy;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
-use assay_protocol::verdict::{Mode, ReasonCode, Verdict, Work};
+use assay_protocol::verdict::{DeviceWork, Mode, ReasonCode, Verdict, Work};
 use assay_work::{ChallengeId, Checksum, DeviceId};
 
 use super::stage::{REPLAY_AND_AUDIT, Stage, usual};
 use crate::sessions::Lag;
-use crate::standing::finished_devices;
 
 /// The commitment and roots of an earlier challenge.
 type Record = Arc<Mutex<Vec<MinerMessage>>>;
@@ -80,70 +79,67 @@ fn another_split() {
     });
 }
 
-/// Before its commitment a miner of so many devices says what `said` makes of the word of each that it is done.
-fn finishes(lies: &Lies, devices: usize, said: impl Fn(Vec<MinerMessage>) -> Vec<MinerMessage> + Send + 'static) {
-    let mut behind = Vec::new();
-    lies.in_what_goes_out(move |message| {
-        if !matches!(message, MinerMessage::Commitment(_) | MinerMessage::DeviceRoots(_)) {
-            return vec![message];
-        }
-        behind.push(message);
-        if behind.len() <= devices {
-            return Vec::new();
-        }
-        let mut messages = said(finished_devices(&behind));
-        messages.append(&mut behind);
-        messages
-    });
+fn word(message: &mut MinerMessage) -> Option<&mut (DeviceId, Checksum)> {
+    if let MinerMessage::Progress { finished, .. } = message { finished.as_mut() } else { None }
 }
 
-fn device_of(message: &mut MinerMessage) -> &mut (DeviceId, Checksum) {
-    let MinerMessage::Progress { finished: Some(device), .. } = message else { panic!("{message:?}") };
-    device
-}
-
-/// Each device has the time of its own word: a slower one beside it excuses none.
+/// Each device has the time of its own word, in its work and its probe: a slower one beside it excuses none.
 #[test]
-fn a_device_is_done_before_the_commitment() {
-    let is_late =
-        |message: &MinerMessage| matches!(message, MinerMessage::Commitment(_) | MinerMessage::Progress { .. });
+fn a_device_is_done_before_the_host() {
+    let is_late = |message: &MinerMessage| {
+        matches!(message, MinerMessage::Commitment(_) | MinerMessage::Progress { .. } | MinerMessage::ProbeAnswer(_))
+    };
     let late: Lag = (is_late, Duration::from_millis(500));
-    let seconds = |stage: &mut Stage| {
+    let challenge = |stage: &mut Stage| {
         let ruling = stage.challenge_with_lag(Mode::Audit, late);
         ruling.expect_pass();
         let verdict = Verdict::try_from(ruling.verdict).unwrap();
-        let bounds = verdict.devices.iter().map(|device| (device.hiding.unwrap().rate_per_s, device.work.tops));
-        for (rate_per_s, tops) in bounds {
-            assert!(rate_per_s >= tops * 1e12 / 2.0, "a late commitment makes no slow device of it");
+        for DeviceWork { hiding, work, .. } in &verdict.devices {
+            let hiding = hiding.unwrap();
+            assert!(hiding.rate_per_s >= work.tops * 1e12 / 2.0, "a late commitment makes no slow device of it");
+            assert_eq!(work.probe_gb_per_s, work.probe_bytes as f64 / work.probe_seconds / 1e9);
+            let moved = hiding.bus_bytes_per_s * verdict.whole.probe_seconds / work.probe_bytes as f64;
+            assert!((hiding.over_buses / moved - 1.0).abs() < 1e-6, "until the answer devices may help one another");
         }
-        let tenths = |work: Work| (work.seconds * 10.0).round() as u32;
-        (tenths(verdict.whole), verdict.devices.into_iter().map(|device| tenths(device.work)).collect::<Vec<_>>())
+        let halves = |work: Work| [work.seconds, work.probe_seconds].map(|s| (s * 2.0).round() as u32);
+        let devices = verdict.devices.into_iter().map(|device| halves(device.work)).collect::<Vec<_>>();
+        (halves(verdict.whole), devices, stage.words)
     };
     let mut stage = Stage::with_two_devices();
-    assert_eq!(seconds(&mut stage), (5, vec![5, 5]), "without a word");
-    finishes(&stage.lies, 2, |words| words);
-    assert_eq!(seconds(&mut stage), (15, vec![5, 10]));
-    stage.lies.stop();
-    finishes(&stage.lies, 2, |mut words| {
-        // The first word of a device counts, and no other device's.
-        let [mut again, mut other] = [words[0].clone(), words[1].clone()];
-        device_of(&mut again).1 = Checksum([1; 32]);
-        *device_of(&mut other) = (DeviceId([9; 16]), Checksum([1; 32]));
-        words.truncate(1);
-        words.extend([again, other]);
-        words
+    assert_eq!(challenge(&mut stage), ([1, 1], vec![[1, 1]; 2], 0), "without a word");
+    stage.say_done();
+    assert_eq!(challenge(&mut stage), ([3, 3], vec![[1, 1], [2, 2]], 4));
+    // The first word of a device counts, and no other device's, before the host's answer.
+    let mut last = None;
+    stage.lies.in_what_goes_out(move |mut message| {
+        let honest = message.clone();
+        if matches!(message, MinerMessage::ProbeAnswer(_)) {
+            return [message].into_iter().chain(last.take()).collect();
+        }
+        let Some(said) = word(&mut message) else { return vec![message] };
+        said.1 = Checksum([1; 32]);
+        let again = message.clone();
+        last = Some(honest.clone());
+        word(&mut message).into_iter().for_each(|said| said.0 = DeviceId([9; 16]));
+        vec![honest, again, message]
     });
-    assert_eq!(seconds(&mut stage), (20, vec![5, 20]));
+    assert_eq!(challenge(&mut stage), ([7, 7], vec![[1, 1], [4, 4]], 4));
     let mut alone = Stage::with_one_device();
-    finishes(&alone.lies, 1, |words| words);
-    assert_eq!(seconds(&mut alone), (10, vec![10]), "one device is done with its commitment");
+    alone.say_done();
+    alone.lies.in_what_goes_out(rewrite::each(|message| assert!(word(message).is_none())));
+    assert_eq!(challenge(&mut alone), ([1, 1], vec![[1, 1]], 0), "one device is done with the host");
     stage.lies.stop();
-    stage.catches(&[Mode::Audit], ReasonCode::CommitmentChecksum, |lies| {
-        finishes(lies, 2, |mut words| {
-            device_of(&mut words[1]).1 = Checksum([1; 32]);
-            words
+    for (nth, code) in [(1, ReasonCode::CommitmentChecksum), (3, ReasonCode::ProbeChecksum)] {
+        stage.catches(&[Mode::Audit], code, |lies| {
+            let mut words = 0;
+            lies.in_what_goes_out(rewrite::each(move |message| {
+                if let Some((_, checksum)) = word(message) {
+                    words += 1;
+                    checksum.0[0] ^= u8::from(words == nth);
+                }
+            }));
         });
-    });
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use assay_judge::facts::FleetFacts;
 use assay_judge::rejudge::CaseContents;
 use assay_judge::verify::excuse::ValidatorDelays;
 use assay_policy::challenge::{Policy, ProbePolicy};
+use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{Mode, ReasonCode, Verdict};
 use assay_work::probe::Link;
 
@@ -31,6 +32,8 @@ pub struct Stage {
     pub lies: SharedLies,
     /// The modes that the miner has passed in; it passes again after each lie.
     passed: Vec<Mode>,
+    /// Words of devices that are done, in the last challenge's case.
+    pub words: usize,
 }
 
 impl Stage {
@@ -42,7 +45,7 @@ impl Stage {
     pub fn of(policy: Policy, disguise: &Disguise) -> Self {
         let liar = Liar::new(disguise);
         let lies = liar.lies.clone();
-        Self { world: World::with_liar(u64::from(disguise.seed), policy, liar), lies, passed: Vec::new() }
+        Self { world: World::with_liar(u64::from(disguise.seed), policy, liar), lies, passed: Vec::new(), words: 0 }
     }
 
     /// One device, the usual policy.
@@ -65,6 +68,11 @@ impl Stage {
         self.world.list(|inventory| inventory.max_link = Link::Own);
     }
 
+    /// Each device says when it is done with its work and its probe.
+    pub fn say_done(&mut self) {
+        self.world.says_done = true;
+    }
+
     /// Challenges a miner whose messages come late.
     pub fn challenge_with_lag(&mut self, mode: Mode, lag: Lag) -> Ruling {
         self.world.lag = Some(lag);
@@ -80,6 +88,8 @@ impl Stage {
         self.world.policy.mode = Some(mode);
         self.world.start();
         let mut verdict = self.world.concluded();
+        let is_word = |entry: &&CaseEntry| matches!(entry, CaseEntry::Message(_, MinerMessage::Progress { .. }));
+        self.words = self.world.entries.iter().filter(is_word).count();
         judge_again(std::mem::take(&mut self.world.entries), &mut verdict);
         Ruling { verdict: verdict.into(), phases: Vec::new() }
     }

@@ -26,7 +26,7 @@ use super::plan::Conduct;
 use super::planted::Planted;
 use super::validator::ValidatorHost;
 use super::world::{World, lock};
-use crate::standing::{MinerStanding, UNKNOWN, finished_devices, kind_of_miner, name_challenge};
+use crate::standing::{MinerStanding, UNKNOWN, Words, kind_of_miner, name_challenge};
 
 /// How late a late miner commits: after the deadline of the commitment.
 const LATE: Duration = Duration::from_secs(31);
@@ -284,6 +284,17 @@ impl Session<'_> {
         let _ = self.outbound.send(message).await;
     }
 
+    /// What an honest miner's session sends of these words.
+    fn words(&mut self, words: Words, id: ChallengeId) -> Vec<MinerMessage> {
+        let events = words.events(id).into_iter().filter(|_| self.host.liar.is_none());
+        let actions = events.flat_map(|event| self.session.handle(event, clock::now())).collect::<Vec<_>>();
+        let sent = actions.into_iter().filter_map(|action| match action {
+            SessionAction::Send(message) => Some(message),
+            _ => None,
+        });
+        sent.collect()
+    }
+
     /// Has a result come after the time that the work takes.
     fn later(&mut self, most_ms: u64, sends: Vec<MinerMessage>, event: SessionEvent) {
         let is_late = self.host.conduct == Conduct::Late && matches!(event, SessionEvent::Worked(..));
@@ -304,10 +315,10 @@ impl Session<'_> {
                     self.host.liar.iter().for_each(|liar| liar.works_on(&challenge));
                     self.babble(4).await;
                     self.handle = Handle::default();
-                    let worked = engine.work(&challenge, &self.handle, |_, _| ());
-                    let honest = worked.iter().filter(|_| self.host.liar.is_none());
-                    let finished = honest.flat_map(|messages| finished_devices(messages)).collect();
-                    self.later(1500, finished, SessionEvent::Worked(challenge.id(), worked));
+                    let words = Words::default();
+                    let worked = engine.work(&challenge, &self.handle, words.heard());
+                    let words = self.words(words, challenge.id());
+                    self.later(1500, words, SessionEvent::Worked(challenge.id(), worked));
                 }
                 SessionAction::StartProbe(id, probe) => {
                     let read_bytes = match &probe {
@@ -315,8 +326,10 @@ impl Session<'_> {
                         MemoryProbe::Sweep(_) => 0,
                     };
                     self.babble(12).await;
-                    let probed = engine.probe(id, probe, &self.handle);
-                    self.later(20, Vec::new(), SessionEvent::Probed(id, probed));
+                    let words = Words::default();
+                    let probed = engine.probe(id, probe, &self.handle, words.heard());
+                    let words = self.words(words, id);
+                    self.later(20, words, SessionEvent::Probed(id, probed));
                     let reads = Duration::from_secs_f64(read_bytes as f64 / PROBE_BYTES_PER_S);
                     self.pending.iter_mut().for_each(|pending| pending.at += reads);
                 }

@@ -168,6 +168,7 @@ pub struct ChallengeRun {
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
     finished: FinishedDevices,
+    probed: FinishedDevices,
     gaps: Gaps,
     /// Messages with a deadline; the stage waits for the answer to the last one.
     handed_over: Vec<DeadlineMessage>,
@@ -211,6 +212,7 @@ impl ChallengeRun {
             stage_began: now,
             claimed: Vec::new(),
             finished: FinishedDevices::new(),
+            probed: FinishedDevices::new(),
             gaps: Gaps::default(),
             handed_over: Vec::new(),
         };
@@ -238,7 +240,7 @@ impl ChallengeRun {
             n: self.challenge.n(),
             iterations: self.challenge.iterations(),
             devices: self.challenge.shares().len(),
-            slots: self.challenge.shares().iter().map(|share| u64::from(share.count)).sum(),
+            slots: self.challenge.slots(),
         }
     }
 
@@ -259,7 +261,7 @@ impl ChallengeRun {
     pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
         // Progress has no effect on the verdict and is not recorded, but where a device is done.
         if let MinerMessage::Progress { finished, .. } = &message
-            && !finished.is_some_and(|(device_id, _)| self.is_unfinished(device_id))
+            && finished.and_then(|(device_id, _)| self.before_word_of(device_id)).is_none()
         {
             return self.take(message, received, entropy);
         }
@@ -401,22 +403,34 @@ impl ChallengeRun {
         self.conclude(step)
     }
 
-    fn is_unfinished(&self, device_id: DeviceId) -> bool {
+    /// The devices that are done in a stage of which each of several gives a word, where this one has given none.
+    fn before_word_of(&mut self, device_id: DeviceId) -> Option<&mut FinishedDevices> {
         let shares = self.challenge.shares();
-        let takes_part = || shares.len() > 1 && shares.iter().any(|share| share.device_id == device_id);
-        matches!(self.stage, RunStage::Working) && !self.finished.contains_key(&device_id) && takes_part()
+        let takes_part = shares.len() > 1 && shares.iter().any(|share| share.device_id == device_id);
+        let finished = match &self.stage {
+            RunStage::Working => &mut self.finished,
+            RunStage::Probing { probe, .. } if probe.stage() == ProbeStage::Own => &mut self.probed,
+            _ => return None,
+        };
+        (takes_part && !finished.contains_key(&device_id)).then_some(finished)
     }
 
-    /// Takes the first word of a device that has done its share: its roots follow with the commitment.
+    /// Takes the first word of a device that has done its share, or walked its probe: its roots or digests follow.
     fn finished(&mut self, device: Option<(DeviceId, Checksum)>, received: Instant) {
-        if let Some((device_id, checksum)) = device.filter(|(device_id, _)| self.is_unfinished(*device_id)) {
-            self.finished.insert(device_id, (checksum, self.worked(received)));
+        let took = self.took(received);
+        if let Some((device_id, checksum)) = device
+            && let Some(finished) = self.before_word_of(device_id)
+        {
+            finished.insert(device_id, (checksum, took));
         }
     }
 
-    /// Time from the transport's taking the challenge.
-    fn worked(&self, received: Instant) -> Duration {
-        received.saturating_duration_since(self.taken().unwrap_or(self.stage_began))
+    /// Time from the transport's taking the challenge or the probe. Memory can be filled again while a shut window keeps
+    /// a probe back.
+    fn took(&self, received: Instant) -> Duration {
+        let taken = self.taken().unwrap_or(self.stage_began);
+        let is_work = matches!(self.stage, RunStage::Working);
+        received.saturating_duration_since(if is_work { taken } else { taken.min(self.stage_began + HANDOVER_SLACK) })
     }
 
     fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<Action> {

@@ -16,9 +16,6 @@ use crate::finding::FindingCode;
 use crate::policy::BandPolicy;
 use crate::profile::Profile;
 
-/// A device whose expected time is at least this part of the slowest one's is timed by its own probe.
-const SAME: f64 = 0.9;
-
 /// Measured speed and memory of a device, with its claimed model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSpeed {
@@ -38,9 +35,6 @@ pub struct DeviceSpeed {
     /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
     /// was asked for, so that the device's memory is not judged.
     pub fill_share: Option<f64>,
-    /// Another device of the host is expected to have taken longer for its probe, by which all are timed: this one may
-    /// be faster than measured.
-    pub waits_in_probe: bool,
 }
 
 /// Known models, profiles and distributions for the devices of a host.
@@ -54,34 +48,9 @@ pub struct Reference<'a> {
     pub precision: Precision,
 }
 
-/// The speed at which the devices of a model read, all of them the same bytes in the time of the host's probe.
-struct Bandwidth<'a> {
-    model: &'a str,
-    by_profile: Option<f64>,
-    by_fleet: Option<f64>,
-}
-
-impl Bandwidth<'_> {
-    /// Whether a device of this model is expected to finish clearly before one of `other`. A device of unknown speed
-    /// excuses no other: it could be added for that purpose.
-    fn waits_for(&self, other: &Self) -> bool {
-        let rates = self.by_profile.zip(other.by_profile).or(self.by_fleet.zip(other.by_fleet));
-        self.model != other.model && rates.is_some_and(|(own, others)| others < SAME * own)
-    }
-}
-
 impl<'a> Reference<'a> {
     fn model(&self, device: &'a DeviceWork) -> &'a str {
         self.models.get(&device.device_id).map_or(&device.name, String::as_str)
-    }
-
-    fn bandwidth(&self, device: &'a DeviceWork) -> Bandwidth<'a> {
-        let model = self.model(device);
-        Bandwidth {
-            model,
-            by_profile: self.profiles.get(model).and_then(|p| Some(p.memory_gb_per_s.as_ref()?.value)),
-            by_fleet: self.fleets.get(model).map(|fleet| fleet.all.gb_per_s.median),
-        }
     }
 
     /// Measurements of each device of a host in work that held; devices without a result are left out.
@@ -89,7 +58,6 @@ impl<'a> Reference<'a> {
         let measured = |device: &'a DeviceWork| {
             let Work { seconds, tops, probe_gb_per_s, bytes_held, .. } = device.work;
             let is_shown = [seconds, tops, probe_gb_per_s].iter().all(|value| value.is_finite() && *value > 0.0);
-            let probe = self.bandwidth(device);
             is_shown.then(|| DeviceSpeed {
                 device_id: device.device_id,
                 model: self.model(device).to_owned(),
@@ -100,7 +68,6 @@ impl<'a> Reference<'a> {
                 gb_per_s: probe_gb_per_s,
                 bytes_held,
                 fill_share,
-                waits_in_probe: devices.iter().any(|other| probe.waits_for(&self.bandwidth(other))),
             })
         };
         devices.iter().filter_map(measured).collect()
@@ -268,7 +235,7 @@ fn against_profile(profile: &Profile, measured: &DeviceSpeed, policy: &BandPolic
             findings.push(finding(FindingCode::TooFast, detail));
         }
         let least = least(bandwidth, policy.least_bandwidth_percent);
-        if shown < least && !measured.waits_in_probe {
+        if shown < least {
             let [shown, least, bandwidth] = [shown, least, bandwidth].map(Figure);
             let detail = format!("the probe read {shown} GB/s, {name} shows {least} at least, of {bandwidth} in all");
             findings.push(finding(FindingCode::BandwidthBelowClaim, detail));
@@ -320,7 +287,7 @@ fn against_fleet(bands: &Bands, measured: &DeviceSpeed, policy: &BandPolicy) -> 
     } else if measured.tops > tops.high {
         findings.push(finding(FindingCode::TooFast, "TOPS", measured.tops, tops));
     }
-    if measured.gb_per_s < gb_per_s.low && !measured.waits_in_probe {
+    if measured.gb_per_s < gb_per_s.low {
         findings.push(finding(FindingCode::BandwidthBelowClaim, "GB/s", measured.gb_per_s, gb_per_s));
     } else if measured.gb_per_s > gb_per_s.high {
         findings.push(finding(FindingCode::TooFast, "GB/s", measured.gb_per_s, gb_per_s));
@@ -338,7 +305,7 @@ pub fn judge_model(
 ) -> Option<BandFinding> {
     let bands = |model: &str| fleets.get(model).filter(|fleet| fleet.n == measured.n);
     let bands = |model: &str| bands(model).and_then(|fleet| Bands::of(fleet, policy));
-    if measured.waits_in_probe || bands(&measured.model)?.hold(measured) {
+    if bands(&measured.model)?.hold(measured) {
         return None;
     }
     let others = fleets.keys().filter(|model| **model != measured.model);

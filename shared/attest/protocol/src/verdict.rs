@@ -41,7 +41,7 @@ pub struct Work {
     pub tops: f64,
     /// Bytes read by the probe.
     pub probe_bytes: u64,
-    /// From the probe out to its answer in, on the validator's clock.
+    /// From the probe out to its answer in, of a device to its word, on the validator's clock.
     pub probe_seconds: f64,
     /// Probe bytes / seconds / 10⁹.
     pub probe_gb_per_s: f64,

@@ -241,11 +241,11 @@ pub struct ProvenClaims {
     pub bytes: u64,
     /// 10¹² operations a second, over `seconds`.
     pub tops: f64,
-    /// From the challenge out to the commitment in, by the validator's clock. Rounded up.
+    /// From the challenge out to the commitment in, of a device to its word, by the validator's clock. Rounded up.
     pub seconds: f64,
     /// 10⁹ bytes a second, read at random addresses of these bytes, over `probe_seconds`.
     pub gb_per_s: f64,
-    /// From the probe out to its answer in, by the validator's clock. Rounded up.
+    /// From the probe out to its answer in, of a device to its word, by the validator's clock. Rounded up.
     pub probe_seconds: f64,
 }
 

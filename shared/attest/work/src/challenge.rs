@@ -189,6 +189,16 @@ impl Challenge {
         &self.fields.shares
     }
 
+    /// Slots of all shares.
+    pub fn slots(&self) -> u64 {
+        self.shares().iter().map(|share| u64::from(share.count)).sum()
+    }
+
+    /// Slots of all shares, over all iterations.
+    pub fn filled_slots(&self) -> u64 {
+        self.slots() * u64::from(self.iterations())
+    }
+
     /// The share of a device.
     pub fn share(&self, device_id: DeviceId) -> Option<&Share> {
         self.fields.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.fields.shares[i])

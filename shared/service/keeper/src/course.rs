@@ -43,9 +43,7 @@ pub struct Course {
 impl Course {
     /// The course of a challenge that has just begun.
     pub fn of(challenge: &Challenge) -> Self {
-        let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
-        let all_slots = slots * u64::from(challenge.iterations());
-        Self::new(challenge.id(), challenge.fields().miner_key, "work", all_slots)
+        Self::new(challenge.id(), challenge.fields().miner_key, "work", challenge.filled_slots())
     }
 
     /// The course of a host that has its verdict without a challenge.

@@ -75,6 +75,7 @@ impl ChallengeRun {
             iterations_checked: checked(iterations_checked),
             work_time: commitment.map(|commitment| commitment.took),
             finished: &self.finished,
+            probed: &self.probed,
             probe,
             linked,
             linked_policy: policy.linked,

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use assay_protocol::message::{DeviceDigests, DeviceRoots, OpeningsChunk, SignedChecksum, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_work::DeviceId;
 use assay_work::commitment::CommitmentError;
-use assay_work::probe::{AnswerError, Link, MemoryProbe, ProbeStage};
+use assay_work::probe::{AnswerError, Link, MemoryProbe, ProbeStage, probe_checksum};
 
-use super::limits::HANDOVER_SLACK;
 use super::pace::OpeningsPace;
 use super::signed::{answer_reason, check_answer, check_commitment, commitment_reason};
 use super::{
@@ -32,7 +32,7 @@ impl ChallengeRun {
             return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
         }
         let limit = self.context.policy.commit_deadline;
-        let took = self.worked(received);
+        let took = self.took(received);
         if took > limit {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
@@ -115,8 +115,7 @@ impl ChallengeRun {
         }
         let device_id = share.device_id;
         if self.finished.get(&device_id).is_some_and(|(checksum, _)| *checksum != device.evidence.checksum) {
-            let detail = format!("device {device_id} was done with another checksum");
-            return Err(Reason::new(ReasonCode::CommitmentChecksum, detail));
+            return Err(other_word(ReasonCode::CommitmentChecksum, device_id));
         }
         self.claimed.push(DeviceClaims {
             device_id: share.device_id,
@@ -155,10 +154,8 @@ impl ChallengeRun {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the digests"));
         }
         let limit = *deadline;
-        let taken = self.taken().unwrap_or(self.stage_began);
-        let alone = received.saturating_duration_since(taken);
-        // Memory can be filled again while a shut window keeps the probe back.
-        let took = received.saturating_duration_since(taken.min(self.stage_began + HANDOVER_SLACK));
+        let alone = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        let took = self.took(received);
         if took > limit {
             let code = if alone > limit { ReasonCode::ProbeLate } else { ReasonCode::NotReading };
             let waited = took.saturating_sub(alone);
@@ -209,6 +206,11 @@ impl ChallengeRun {
         let (device_id, expected, found) = (digests.answer.device_id, of.probe.rounds(), digests.answer.digests.len());
         if found != expected as usize {
             return Err(answer_reason(&AnswerError::DigestCount { device_id, expected, found }));
+        }
+        let word = self.probed.get(&device_id).filter(|_| of.probe.stage() == ProbeStage::Own);
+        let alone = || probe_checksum(&self.challenge, of.probe, std::slice::from_ref(&digests.answer));
+        if word.is_some_and(|(checksum, _)| *checksum != alone()) {
+            return Err(other_word(ReasonCode::ProbeChecksum, device_id));
         }
         devices.push(digests.answer);
         if devices.len() < self.challenge.shares().len() {
@@ -292,4 +294,8 @@ impl AnsweredProbe {
             MemoryProbe::Sweep(_) => 0.0,
         }
     }
+}
+
+fn other_word(code: ReasonCode, device_id: DeviceId) -> Reason {
+    Reason::new(code, format!("device {device_id} was done with another checksum"))
 }

@@ -25,23 +25,27 @@ pub struct ValidatorDelays {
 impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
     /// ended: a miner that was late before it has no excuse. A rate that is too low is ours where we were held up for a
-    /// tenth of the challenge, or for a tenth of the work or the probe by which it is measured. An end of the
-    /// connection is ours after seconds in which we sent nothing. Returns whether it was excused.
+    /// tenth of the challenge, or for a tenth of the work or the probe of the device or host by which it is measured. An
+    /// end of the connection is ours after seconds in which we sent nothing. Returns whether it was excused.
     pub fn excuse(&self, verdict: &mut Verdict) -> bool {
         let tenth_of = |delay: Option<Duration>, seconds| delay.filter(|delay| delay.as_secs_f64() * 10.0 >= seconds);
-        let worked = tenth_of(self.worked, verdict.whole.seconds);
-        let probed = tenth_of(self.timed, verdict.whole.probe_seconds);
         let linked = verdict.link.as_ref().map_or(0.0, |link| link.seconds);
-        let held_up = |reason: &Reason| match reason.code {
-            ReasonCode::ExpectationMissed | ReasonCode::ModelMismatch => self.for_long.max(worked).max(probed),
-            ReasonCode::TooSlow => self.for_long.max(worked),
-            ReasonCode::BandwidthBelowClaim | ReasonCode::MemoryBelowClaim => self.for_long.max(probed),
-            ReasonCode::LinkSlow => self.for_long.max(tenth_of(self.linked.max(self.timed), linked)),
-            // The miner chooses the end, which comes long after the probe.
-            ReasonCode::ResidencyShare => probed,
-            code if code.class() == Class::Late => self.at_the_end,
-            code if is_end(code) => self.silent,
-            _ => None,
+        let held_up = |reason: &Reason| {
+            let device = reason.device_id.and_then(|id| verdict.device(id));
+            let timed = device.map_or(&verdict.whole, |device| &device.work);
+            let worked = tenth_of(self.worked, timed.seconds);
+            let probed = tenth_of(self.timed, timed.probe_seconds);
+            match reason.code {
+                ReasonCode::ExpectationMissed | ReasonCode::ModelMismatch => self.for_long.max(worked).max(probed),
+                ReasonCode::TooSlow => self.for_long.max(worked),
+                ReasonCode::BandwidthBelowClaim | ReasonCode::MemoryBelowClaim => self.for_long.max(probed),
+                ReasonCode::LinkSlow => self.for_long.max(tenth_of(self.linked.max(self.timed), linked)),
+                // Bounded by the time of the whole probe. The miner chooses the end, which comes long after it.
+                ReasonCode::ResidencyShare => tenth_of(self.timed, verdict.whole.probe_seconds),
+                code if code.class() == Class::Late => self.at_the_end,
+                code if is_end(code) => self.silent,
+                _ => None,
+            }
         };
         let counts = verdict.reasons.iter().filter(|reason| reason.code.class().fails() || is_end(reason.code));
         let excuses: Option<Vec<_>> = counts.map(held_up).collect();
@@ -66,7 +70,8 @@ pub fn is_end(code: ReasonCode) -> bool {
 mod tests {
     use super::*;
     use crate::facts::tests::pass;
-    use assay_protocol::verdict::LinkWork;
+    use assay_protocol::verdict::{DeviceWork, LinkWork, Work};
+    use assay_work::DeviceId;
 
     /// A failed challenge whose work took ten seconds, its probe two.
     fn failed(codes: &[ReasonCode]) -> Verdict {
@@ -74,6 +79,27 @@ mod tests {
         let mut verdict = Verdict { outcome: Outcome::Fail, reasons, ..pass() };
         (verdict.whole.seconds, verdict.whole.probe_seconds) = (10.0, 2.0);
         verdict
+    }
+
+    #[test]
+    fn a_device_is_excused_by_its_own_time() {
+        let timed = Duration::from_millis(30);
+        let delays = ValidatorDelays { timed: Some(timed), worked: Some(timed * 10), ..ValidatorDelays::default() };
+        for (code, is_excused) in [
+            (ReasonCode::BandwidthBelowClaim, true),
+            (ReasonCode::TooSlow, true),
+            // Its bound has the time of the whole probe.
+            (ReasonCode::ResidencyShare, false),
+        ] {
+            let mut verdict = failed(&[code]);
+            assert!(!delays.excuse(&mut verdict.clone()), "{code}: of the host");
+            let (device_id, name) = (DeviceId([7; 16]), String::new());
+            let work = Work { seconds: 3.0, probe_seconds: 0.3, ..Work::default() };
+            let (claimed_telemetry, hiding, rates, sweep) = (None, None, Vec::new(), None);
+            verdict.devices = vec![DeviceWork { device_id, name, work, claimed_telemetry, hiding, rates, sweep }];
+            verdict.reasons[0].device_id = Some(device_id);
+            assert_eq!(delays.excuse(&mut verdict), is_excused, "{code}");
+        }
     }
 
     #[test]

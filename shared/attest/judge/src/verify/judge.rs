@@ -43,6 +43,8 @@ pub struct Findings<'a> {
     pub finished: &'a FinishedDevices,
     /// The probe, when there was one, and from it out to its answer in.
     pub probe: Option<(&'a Probe, Option<Duration>)>,
+    /// The devices that had walked it before.
+    pub probed: &'a FinishedDevices,
     /// The linked probe and from it out to its answer in, once its openings held.
     pub linked: Option<(&'a Probe, Duration)>,
     /// The sweep and from it out to its answer in, once its openings held.
@@ -169,7 +171,8 @@ impl Findings<'_> {
         };
         let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.claimed_model().to_owned());
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
-        let work = self.timed(work, self.time_of(share));
+        let probe_time = self.probe_time().map(|whole| device_time(self.probed, share, whole));
+        let work = self.timed(work, self.time_of(share), probe_time);
         let rates = self.rates_of(share.device_id, &work);
         let sweep = self.sweep_of(share, hiding.as_ref());
         DeviceWork { device_id: share.device_id, name, work, claimed_telemetry, hiding, rates, sweep }
@@ -197,6 +200,10 @@ impl Findings<'_> {
 
     fn time_of(&self, share: &Share) -> Option<Duration> {
         Some(device_time(self.finished, share, self.work_time?))
+    }
+
+    fn probe_time(&self) -> Option<Duration> {
+        self.probe?.1
     }
 
     /// The part of a device's memory that may have been elsewhere; `None` without a probe answer or after a fault: then
@@ -304,7 +311,7 @@ impl Findings<'_> {
              of the lines read could be computed again and {:.1} % moved over buses{}",
             percent(held),
             percent(least),
-            device.work.probe_seconds,
+            self.probe_time().unwrap_or_default().as_secs_f64(),
             percent(hiding.computed),
             percent(hiding.over_buses),
             if hiding.elsewhere > 0.0 {
@@ -389,21 +396,20 @@ impl Findings<'_> {
             whole.samples += work.samples;
             whole.segments += work.segments;
         }
-        self.timed(whole, self.work_time)
+        self.timed(whole, self.work_time, self.probe_time())
     }
 
     /// Adds the times, and removes unproved figures: after a failure all of them, without a probe the memory.
-    fn timed(&self, mut work: Work, work_time: Option<Duration>) -> Work {
+    fn timed(&self, mut work: Work, work_time: Option<Duration>, probe_time: Option<Duration>) -> Work {
         if !self.reasons.is_empty() {
-            let seconds = work_time.map_or(0.0, |t| t.as_secs_f64());
-            let probe_seconds = self.probe.and_then(|(_, time)| time).map_or(0.0, |t| t.as_secs_f64());
+            let [seconds, probe_seconds] = [work_time, probe_time].map(|time| time.map_or(0.0, |t| t.as_secs_f64()));
             return Work { seconds, probe_seconds, claimed_seconds: work.claimed_seconds, ..Work::default() };
         }
         if let Some(seconds) = work_time.map(|t| t.as_secs_f64()).filter(|seconds| *seconds > 0.0) {
             work.seconds = seconds;
             work.tops = 2.0 * work.multiply_accumulates as f64 * (1.0 - self.wrong_work()) / seconds / 1e12;
         }
-        match self.probe.and_then(|(_, time)| time).map(|t| t.as_secs_f64()) {
+        match probe_time.map(|t| t.as_secs_f64()) {
             Some(seconds) if seconds > 0.0 => {
                 work.probe_seconds = seconds;
                 work.probe_gb_per_s = work.probe_bytes as f64 / seconds / 1e9;

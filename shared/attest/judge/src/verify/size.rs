@@ -95,9 +95,7 @@ pub fn digests_of(challenge: &Challenge, items: &[OpenItem], index: usize) -> u6
     let is_linked = |item: &OpenItem| matches!(item.what, OpenTarget::LinkedSegments(_));
     match items.get(index) {
         Some(item) if !is_linked(item) => challenge.share(item.device_id).map_or(0, |share| u64::from(share.count)),
-        Some(_) if !items[..index].iter().any(is_linked) => {
-            challenge.shares().iter().map(|share| u64::from(share.count)).sum()
-        }
+        Some(_) if !items[..index].iter().any(is_linked) => challenge.slots(),
         _ => 0,
     }
 }

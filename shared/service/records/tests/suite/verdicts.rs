@@ -114,7 +114,7 @@ pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
     let mut other_kind = conclusion(8, 1, &[], 8);
     other_kind.verdict.precision = Precision::Fp4;
     records.conclude(&other_kind).await.unwrap();
-    // Nor of one model from a host of two, where a slower device times both.
+    // Nor of one model from a host of two, where a slower device may time both.
     let mut mixed = conclusion(9, 4, &[], 9);
     let slower = mixed.verdict.devices[0].clone();
     mixed.verdict.devices.push(DeviceWork { device_id: DeviceId([9; 16]), name: "NVIDIA A100".to_owned(), ..slower });
