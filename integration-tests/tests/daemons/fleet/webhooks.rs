@@ -188,13 +188,16 @@ async fn what_is_sent_is_signed_and_the_examples_of_the_page_check_it() {
     let issued = authority.issue(folder.path(), &["localhost"], 4000);
     let tls = [&issued.certificate, &issued.key].map(|path| path.display().to_string()).to_vec();
     let receiver = Receiver::start(tls);
-    let trusted = ("SSL_CERT_FILE".to_owned(), authority.file(folder.path()).into_os_string());
-    let validator = TestValidator::start(&Policy { environment: vec![trusted], ..Policy::default() }).await;
+    // Its authority is added while the validator runs.
+    let trusted = ("SSL_CERT_FILE".to_owned(), Authority::new().file(folder.path()).into_os_string());
+    let mut validator = TestValidator::start(&Policy { environment: vec![trusted], ..Policy::default() }).await;
     let records = records(&validator).await;
     let (_, secret) = add(&records, &receiver.url, &[EventKind::Verdict, EventKind::State]).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    validator.daemon.wait_for("name a file with it in SSL_CERT_FILE");
+    authority.file(folder.path());
     let requests = receiver.wait_for("a verdict and a change of state", |requests| requests.len() >= 2).await;
     let kinds: Vec<_> = requests.iter().map(|request| request.body["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["verdict", "state"], "and nothing else");

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 
 use assay_program::address::{Address, AddressError};
 use assay_work::PublicKey;
@@ -13,6 +12,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use crate::certificate::system_authorities;
@@ -111,12 +111,11 @@ impl Url {
         if !self.is_tls {
             return speak(TokioIo::new(stream)).await;
         }
-        let pinned = self.key.map(Trust::Key);
-        let trust = match &pinned {
-            Some(trust) => trust,
-            None => system_trust()?,
-        };
-        let stream = secure_http1(stream, &self.address.host, trust).await;
+        let trust = self.key.map_or_else(system_trust, |key| Ok(Trust::Key(key)))?;
+        let stream = secure_http1(stream, &self.address.host, &trust).await;
+        if let Err(TlsFailure::UnknownIssuer) = stream {
+            *SYSTEM.lock() = None;
+        }
         speak(TokioIo::new(stream.map_err(|failure| format!("no TLS with {}: {}", self.address, reason(&failure)))?))
             .await
     }
@@ -148,14 +147,16 @@ fn reason(failure: &TlsFailure) -> String {
     }
 }
 
-/// The authorities of this machine, read once.
-fn system_trust() -> Result<&'static Trust, String> {
-    static TRUST: OnceLock<Trust> = OnceLock::new();
-    if let Some(trust) = TRUST.get() {
-        return Ok(trust);
+/// The authorities of this machine, read again once they know no issuer: it may have been added.
+static SYSTEM: Mutex<Option<Trust>> = Mutex::new(None);
+
+fn system_trust() -> Result<Trust, String> {
+    let mut known = SYSTEM.lock();
+    if let Some(trust) = &*known {
+        return Ok(trust.clone());
     }
     let roots = system_authorities().map_err(|error| error.to_string())?;
-    Ok(TRUST.get_or_init(|| Trust::Authorities(roots.into())))
+    Ok(known.insert(Trust::Authorities(roots.into())).clone())
 }
 
 #[cfg(test)]
