@@ -1,5 +1,6 @@
 //! One device's pass, done with or without a lie, and the validator's own check of samples that a test chooses.
 
+use assay_work::rule::product_rows;
 use std::sync::Arc;
 
 use assay_device::open::{AuditedPass, SamplePlan};
@@ -14,7 +15,6 @@ use assay_work::opening::PassSample;
 use assay_work::rule::SlotRule;
 use assay_work::{
     Answer, Challenge, DeviceId, Digest, Precision, Probe, ProbeSeed, Root, UncheckedChallenge, UncheckedProbe,
-    reference,
 };
 
 use crate::dishonest::{LyingDevice, SLOT_BYTES, SharedLies, WorkLie};
@@ -123,7 +123,7 @@ impl Audited {
         let [held, earlier, previous] = [u, earlier, previous].map(|slot| self.slot(slot));
         let mut right = vec![0; held.len()];
         let rule = SlotRule::new(Precision::Int8, &self.task.pass(0, &Root::BEFORE_FIRST).key, N, u);
-        reference::product_rows(&rule, (&earlier, &previous), 0, &mut right);
+        product_rows(&rule, (&earlier, &previous), 0, &mut right);
         (0..N * N).filter(|&at| held[at as usize] != right[at as usize]).collect()
     }
 

@@ -1,6 +1,8 @@
 //! A device over host memory whose lies are switches, and consistently: its digests, chaining values and bytes are
 //! those of the false memory, because the miner's own engine opens nothing that contradicts itself.
 
+use assay_kits::naive;
+use assay_work::rule::product_rows;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,7 @@ use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes, step};
 use assay_work::rule::SlotRule;
-use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, reference, tree};
+use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, tree};
 
 use crate::lie::{ProbeLie, SharedLies, SweepLie, WorkLie, lock};
 
@@ -112,14 +114,14 @@ impl LyingDevice {
                 let row = |c: u32| &factors.1[c as usize * 2 * half..][..2 * half];
                 let y = |c: u32| [&rule(precision, u).y(row(c), c)[..half], &row(c)[half..]].concat();
                 let y: Vec<u8> = rows.flat_map(y).collect();
-                reference::product_rows(&rule(Precision::Int8, u), (factors.0, &y), 0, &mut slot);
+                product_rows(&rule(Precision::Int8, u), (factors.0, &y), 0, &mut slot);
             }
             Some(WorkLie::EarlierNoise) if u >= 5 => {
                 let before = rule(precision, u - 3);
                 let x: Vec<u8> = rows.flat_map(|r| before.x_of_slot(factors.0, r).into_owned()).collect();
-                reference::product_rows(&rule(Precision::Int8, u), (&x, factors.1), 0, &mut slot);
+                product_rows(&rule(Precision::Int8, u), (&x, factors.1), 0, &mut slot);
             }
-            _ => reference::product_rows(&rule(precision, u), factors, 0, &mut slot),
+            _ => product_rows(&rule(precision, u), factors, 0, &mut slot),
         }
         if lie == Some(WorkLie::SkipElements) {
             slot.iter_mut().step_by(SKIPPED).for_each(|element| *element = 0);
@@ -152,7 +154,7 @@ impl LyingDevice {
     }
 
     fn out(&self, slots: &[Vec<u8>], key: &RoundKey, round: &ProbeRound) -> Vec<u8> {
-        (0..round.walks).flat_map(|j| reference::walk(slots, self.n, key, j, round.steps)).collect()
+        (0..round.walks).flat_map(|j| naive::walk(slots, self.n, key, j, round.steps)).collect()
     }
 
     /// The slots, but for one bit of the line that walk 0 of the first round reads in the middle of its way.
@@ -240,14 +242,14 @@ impl Device for LyingDevice {
         let lie = *lock(&self.lies.sweep);
         let first = *self.first_sweep.get_or_insert(round.key);
         Ok(match lie {
-            Some(SweepLie::OtherMemory) => reference::sweep_round(&inverted(&self.slots), self.n, &round.key),
-            Some(SweepLie::SameWeights) => reference::sweep_round(&self.slots, self.n, &first),
+            Some(SweepLie::OtherMemory) => naive::sweep_round(&inverted(&self.slots), self.n, &round.key),
+            Some(SweepLie::SameWeights) => naive::sweep_round(&self.slots, self.n, &first),
             Some(SweepLie::HalfOfRows) => {
-                let mut sums = reference::sweep_round(&self.slots, self.n, &round.key);
+                let mut sums = naive::sweep_round(&self.slots, self.n, &round.key);
                 sums.chunks_exact_mut(8).for_each(|pair| pair[4..].fill(0));
                 sums
             }
-            None => reference::sweep_round(&self.slots, self.n, &round.key),
+            None => naive::sweep_round(&self.slots, self.n, &round.key),
         })
     }
 

@@ -1,11 +1,11 @@
 //! The filter between a dishonest miner's session and its stream, in both directions.
 
+use assay_kits::naive;
 use std::sync::Mutex;
 
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, OpenItem, OpeningsPart, ValidatorMessage};
 use assay_work::probe::LINE_BYTES;
-use assay_work::reference;
 use assay_work::segment::{SegmentOpenings, chunk_of};
 use assay_work::tree::CHUNK_BYTES;
 
@@ -70,7 +70,7 @@ impl Filter {
         let out = device_id.and_then(|id| self.lies.board.out(id, segment.round));
         if let Some(out) = out {
             let state_byte = u64::from(segment.walk) * LINE_BYTES as u64;
-            segment.state = reference::open(&out, chunk_of(state_byte), CHUNK_BYTES);
+            segment.state = naive::open(&out, chunk_of(state_byte), CHUNK_BYTES);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A linked probe that is forged: the engine's answers and openings are replaced by those of a lie. The lines opened
 //! are the true ones, along the walk that the validator derives from the forged digests.
 
+use assay_kits::naive;
 use std::collections::BTreeMap;
 
 use assay_protocol::identity::Identity;
@@ -12,7 +13,7 @@ use assay_work::probe::{
 };
 use assay_work::segment::{Segment, SegmentOpenings, chunk_of};
 use assay_work::tree::CHUNK_BYTES;
-use assay_work::{Challenge, Checksum, DeviceId, Digest, ProbeKey, Root, RoundKey, reference};
+use assay_work::{Challenge, Checksum, DeviceId, Digest, ProbeKey, Root, RoundKey};
 
 use crate::lie::{LinkLie, SharedLies};
 
@@ -152,7 +153,7 @@ impl Forger {
             let (slot, line) = position(&state, all.len() as u32, challenge.n());
             let byte = u64::from(line) * LINE_BYTES as u64;
             step(&mut state, all[slot as usize][byte as usize..].first_chunk().expect("a line"));
-            let opened = reference::open(&all[slot as usize], chunk_of(byte), CHUNK_BYTES);
+            let opened = naive::open(&all[slot as usize], chunk_of(byte), CHUNK_BYTES);
             assay_work::OpenedRange {
                 slot,
                 first_byte: opened.first_byte,
@@ -162,7 +163,7 @@ impl Forger {
         });
         let lines = lines.collect();
         let out = &forged.outs[device][round as usize];
-        let state = reference::open(out, chunk_of(u64::from(walk) * LINE_BYTES as u64), CHUNK_BYTES);
+        let state = naive::open(out, chunk_of(u64::from(walk) * LINE_BYTES as u64), CHUNK_BYTES);
         *segment = SegmentOpenings { round, walk, state, lines };
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A backend has all of it as tests, in a module `conformance`, by one line: [`device_conformance!`](crate::device_conformance).
 
+use crate::naive;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use assay_work::probe::{
     LINE_BYTES, Sweep, SweepSample, UncheckedSweep, probe_key, start_state, state_bytes, state_from_bytes, step,
 };
 use assay_work::tree::CHUNK_BYTES;
-use assay_work::{DeviceId, Digest, PassKey, PassSample, Precision, ProbeKey, ProbeSeed, RoundKey, Segment, reference};
+use assay_work::{DeviceId, Digest, PassKey, PassSample, Precision, ProbeKey, ProbeSeed, RoundKey, Segment};
 
 use crate::reference::ReferenceDevice;
 use crate::vectors::{LARGE, check_vector, precision_of, vectors};
@@ -107,10 +108,9 @@ pub fn check_fill(device: &mut dyn Device, pass: &Pass) {
 /// # Panics
 /// When the device gives anything else.
 pub fn check_round(device: &mut dyn Device, pass: &Pass, walks: u32, steps: u32) {
-    let slots = reference::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count);
+    let slots = naive::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count);
     let round = ProbeRound { key: RoundKey([steps as u8; 32]), walks, steps };
-    let states: Vec<u8> =
-        (0..walks).flat_map(|walk| reference::walk(&slots, pass.n, &round.key, walk, steps)).collect();
+    let states: Vec<u8> = (0..walks).flat_map(|walk| naive::walk(&slots, pass.n, &round.key, walk, steps)).collect();
     let handle = Handle::default();
     let digest = device.probe_round(&round, &handle).unwrap();
     assert!(device.probe_states().unwrap() == states, "{walks} walks, {steps} steps, {pass:?}");
@@ -214,7 +214,7 @@ fn check_sweep(device: &mut dyn Device, pass: &Pass) {
     let slots: Vec<_> = (0..pass.count).map(|slot| read_whole(device, pass, slot)).collect();
     let asked = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([0; 32]), rounds: 3 }).unwrap();
     let rounds = sweep_of(pass, 3);
-    let (sums, digests) = reference::sweep(&slots, pass.n, &rounds.key, &asked);
+    let (sums, digests) = naive::sweep(&slots, pass.n, &rounds.key, &asked);
     let handle = Handle::default();
     assert_eq!(device.sweep_rounds(&rounds, &handle).unwrap(), digests, "{pass:?}, {}", device.info().detail);
     assert_eq!(handle.done_steps(), 3);
@@ -222,7 +222,7 @@ fn check_sweep(device: &mut dyn Device, pass: &Pass) {
     assert_eq!(device.sweep_round(&last, &handle), Ok(digests[2]));
     assert!(device.sweep_sums(&last, &handle).unwrap() == sums[2], "{pass:?}");
     let at = [sums[2].len() as u64 - CHUNK_BYTES, 0, CHUNK_BYTES, 0];
-    let opened = at.map(|at| reference::open(&sums[2], at, CHUNK_BYTES));
+    let opened = at.map(|at| naive::open(&sums[2], at, CHUNK_BYTES));
     assert_eq!(device.open_sums(&last, &at, &handle).unwrap(), opened);
     for wrong in [sums[2].len() as u64, 64, u64::MAX] {
         check_refused(device.open_sums(&last, &[0, wrong], &handle));
@@ -231,7 +231,7 @@ fn check_sweep(device: &mut dyn Device, pass: &Pass) {
     let samples = samples.map(|(round, slot, row)| SweepSample { round, slot, row });
     let swept = SweptDevice { rounds, digests: &digests, slot_digests: &slot_digests };
     let opened = open_sums(device, &swept, &samples, &handle).unwrap();
-    let open = |sample: &SweepSample| reference::open_sum(&slots, pass.n, &sums[sample.round as usize], sample);
+    let open = |sample: &SweepSample| naive::open_sum(&slots, pass.n, &sums[sample.round as usize], sample);
     assert_eq!(opened, samples.iter().map(open).collect::<Vec<_>>());
 }
 
@@ -302,14 +302,14 @@ fn check_openings(worked: &WorkedExample, device: &mut dyn Device) {
         slot_digests: &worked.digests,
     };
     let opened = open_samples(device, &audited, &samples, &Handle::default()).unwrap();
-    assert_eq!(opened, reference::open_pass(&worked.challenge, &share, &worked.roots, 0, &samples));
+    assert_eq!(opened, naive::open_pass(&worked.challenge, &share, &worked.roots, 0, &samples));
     check_segments_of(worked, device);
 }
 
 fn check_segments_of(worked: &WorkedExample, device: &mut dyn Device) {
     let (probe, id, n) = (probe(128, 9, 2), worked.share.device_id, worked.challenge.n());
     let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
-    let (_, digests) = reference::probe(&worked.slots, n, &key, &probe);
+    let (_, digests) = naive::probe(&worked.slots, n, &key, &probe);
     let segments: Vec<_> = [(1, 17), (0, 127), (0, 0)].map(|(round, walk)| Segment { round, walk }).into();
     let probed = ProbedDevice {
         challenge: &worked.challenge,
@@ -320,7 +320,7 @@ fn check_segments_of(worked: &WorkedExample, device: &mut dyn Device) {
         slot_digests: &worked.digests,
     };
     let opened = open_segments(device, &probed, &segments, &Handle::default()).unwrap();
-    assert_eq!(opened, reference::open_probe(&worked.slots, n, &key, &probe, id, &segments));
+    assert_eq!(opened, naive::open_probe(&worked.slots, n, &key, &probe, id, &segments));
 }
 
 /// States of linked walks whose next lines are in `share`, different for every seed.
@@ -335,7 +335,7 @@ fn states_over(share: &LinkedShare, count: usize, seed: u8) -> Vec<StateBytes> {
 /// # Panics
 /// When the device gives anything else than the reference.
 pub fn check_step(device: &mut dyn Device, pass: &Pass, share: &LinkedShare, states: usize) {
-    let slots = reference::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count);
+    let slots = naive::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count);
     let mut moved = states_over(share, states, pass.count as u8);
     let mut expected = moved.clone();
     for bytes in &mut expected {

@@ -1,4 +1,4 @@
-//! For tests: the [reference](mod@reference) of devices, small challenges worked out by it, a device whose answers a
+//! For tests: WORK.md in [plain code](naive), the [reference](mod@reference) of devices, small challenges worked out by it, a device whose answers a
 //! test replaces, a backend of devices with faults; and the requirements on every device ([`conformance`]) with the
 //! [`vectors`].
 
@@ -7,6 +7,7 @@
 pub mod conformance;
 mod fake;
 pub mod faulty;
+pub mod naive;
 pub mod reference;
 pub mod vectors;
 mod worked;

@@ -1,13 +1,15 @@
 //! A device that computes as the specification reads, in host memory, on one thread: the reference for tests of all
 //! code above the backends.
 
+use crate::naive;
 use assay_device::backend::BackendKind;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::rule::SlotRule;
-use assay_work::{DeviceId, Digest, Precision, reference, tree};
+use assay_work::rule::product_rows;
+use assay_work::{DeviceId, Digest, Precision, tree};
 
 /// Slots in host memory, one thread, no optimisation.
 #[derive(Debug, Clone)]
@@ -63,7 +65,7 @@ impl ReferenceDevice {
         let at_once = pass.n as usize / 8;
         for (r, rows) in (0..).step_by(at_once).zip(slot.chunks_mut(at_once * pass.n as usize)) {
             handle.check()?;
-            reference::product_rows(&rule, factors, r, rows);
+            product_rows(&rule, factors, r, rows);
         }
         Ok(slot)
     }
@@ -120,7 +122,7 @@ impl Device for ReferenceDevice {
         let mut out = Vec::new();
         for walk in 0..round.walks {
             handle.check()?;
-            out.extend(reference::walk(&self.slots, self.n, &round.key, walk, round.steps));
+            out.extend(naive::walk(&self.slots, self.n, &round.key, walk, round.steps));
         }
         let digest = slot_digest(&out);
         self.states = Some(out);
@@ -138,7 +140,7 @@ impl Device for ReferenceDevice {
         if self.n != round.n || self.slots.len() != round.count as usize || self.slots.is_empty() {
             return Err(DeviceError::Unsupported(format!("{} slots of {} are not resident", round.count, round.n)));
         }
-        Ok(reference::sweep_round(&self.slots, self.n, &round.key))
+        Ok(naive::sweep_round(&self.slots, self.n, &round.key))
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {

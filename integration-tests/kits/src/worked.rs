@@ -1,10 +1,11 @@
 //! Small challenges, and a device's content after one, worked out by the reference.
 
+use crate::naive;
 use assay_device::{Device, Handle, Pass};
 use assay_work::keys::pass_key;
 use assay_work::{
     Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
-    UncheckedChallenge, UncheckedProbe, reference,
+    UncheckedChallenge, UncheckedProbe,
 };
 
 use crate::reference::ReferenceDevice;
@@ -68,8 +69,8 @@ impl WorkedExample {
     pub fn of(precision: Precision, n: u32, iterations: u32, count: u32) -> Self {
         let challenge = challenge_of(precision, n, iterations, count);
         let share = challenge.shares()[1];
-        let (roots, slots) = reference::share(&challenge, &share);
-        let digests = reference::digests(&slots);
+        let (roots, slots) = naive::share(&challenge, &share);
+        let digests = naive::digests(&slots);
         Self { challenge, share, roots, slots, digests }
     }
 

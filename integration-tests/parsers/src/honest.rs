@@ -1,5 +1,6 @@
 //! An honest miner of a small challenge: the openings that the targets change, and the case that they begin with.
 
+use assay_kits::naive;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ use assay_work::keys::pass_key;
 use assay_work::probe::{SweepSample, probe_message, sweep_key, sweep_round_key_after};
 use assay_work::{
     Answer, Challenge, ChallengeId, DeviceId, Digest, Evidence, Link, MemoryProbe, Nonce, PassSample, Precision, Probe,
-    ProbeSeed, PublicKey, Root, Segment, Sweep, UncheckedProbe, UncheckedSweep, reference,
+    ProbeSeed, PublicKey, Root, Segment, Sweep, UncheckedProbe, UncheckedSweep,
 };
 
 /// The matrix size of every challenge here: the smallest.
@@ -90,7 +91,7 @@ struct Work {
 impl Work {
     fn new(precision: Precision) -> Self {
         let challenge = challenge(precision);
-        let shares = challenge.shares().iter().map(|share| reference::share(&challenge, share));
+        let shares = challenge.shares().iter().map(|share| naive::share(&challenge, share));
         let (roots, slots) = shares.unzip();
         Self { challenge, roots, slots }
     }
@@ -105,19 +106,19 @@ impl Work {
             let (share, slots) = (&challenge.shares()[at], &self.slots[at]);
             match asked {
                 MemoryProbe::Walks(probe) => {
-                    let key = reference::key_of_probe(challenge, &probe, share.device_id, slots);
-                    reference::probe(slots, N, &key, &probe).1
+                    let key = naive::key_of_probe(challenge, &probe, share.device_id, slots);
+                    naive::probe(slots, N, &key, &probe).1
                 }
                 MemoryProbe::Sweep(sweep) => {
                     let key = sweep_key(&sweep, challenge.work_key(), share.device_id, self.last_root(at));
-                    reference::sweep(slots, N, &key, &sweep).1
+                    naive::sweep(slots, N, &key, &sweep).1
                 }
             }
         };
         let digests = match asked {
             MemoryProbe::Walks(probe) if probe.link() == Link::All => {
-                let keys = reference::linked_keys(challenge, &probe, &self.slots);
-                reference::linked_probe(&self.slots, N, &keys, &probe).1
+                let keys = naive::linked_keys(challenge, &probe, &self.slots);
+                naive::linked_probe(&self.slots, N, &keys, &probe).1
             }
             _ => (0..SLOTS.len()).map(of_device).collect(),
         };
@@ -138,32 +139,32 @@ impl Work {
         let (digests, parts): (Vec<Digest>, Vec<OpeningsPart>) = match &item.what {
             OpenTarget::Segments(drawn) => {
                 let probe = walks(Link::Own).expect("segments are of a probe");
-                let key = reference::key_of_probe(challenge, probe, item.device_id, slots);
-                let opened = reference::open_probe(slots, N, &key, probe, item.device_id, drawn);
+                let key = naive::key_of_probe(challenge, probe, item.device_id, slots);
+                let opened = naive::open_probe(slots, N, &key, probe, item.device_id, drawn);
                 (opened.slot_digests, opened.segments.into_iter().map(OpeningsPart::Segment).collect())
             }
             OpenTarget::LinkedSegments(drawn) => {
                 let probe = walks(Link::All).expect("linked segments are of a linked probe");
-                let opened = reference::open_linked_probe(challenge, &self.slots, probe, at, drawn);
+                let opened = naive::open_linked_probe(challenge, &self.slots, probe, at, drawn);
                 // The digests of all devices come with the first item and serve the others.
-                let digests = self.slots.iter().flat_map(|slots| reference::digests(slots));
+                let digests = self.slots.iter().flat_map(|slots| naive::digests(slots));
                 let digests = if at == 0 { digests.collect() } else { Vec::new() };
                 (digests, opened.segments.into_iter().map(OpeningsPart::Segment).collect())
             }
             OpenTarget::Sums(drawn) => {
                 let sweep = asked.iter().find_map(MemoryProbe::sweep).expect("sums are of a sweep");
                 let key = sweep_key(sweep, challenge.work_key(), item.device_id, self.last_root(at));
-                let (_, answered) = reference::sweep(slots, N, &key, sweep);
+                let (_, answered) = naive::sweep(slots, N, &key, sweep);
                 let open = |sample: &SweepSample| {
                     let round = sweep_round_key_after(&key, sample.round, &answered);
-                    reference::open_sum(slots, N, &reference::sweep_round(slots, N, &round), sample)
+                    naive::open_sum(slots, N, &naive::sweep_round(slots, N, &round), sample)
                 };
-                (reference::digests(slots), drawn.iter().map(open).map(OpeningsPart::Sum).collect())
+                (naive::digests(slots), drawn.iter().map(open).map(OpeningsPart::Sum).collect())
             }
             OpenTarget::Samples { iteration, samples } => {
                 let key = pass_key(challenge.work_key(), item.device_id, *iteration, &Root::BEFORE_FIRST);
-                let open = |sample| reference::open_sample(challenge.precision(), slots, &key, N, sample);
-                (reference::digests(slots), samples.iter().map(open).map(OpeningsPart::Sample).collect())
+                let open = |sample| naive::open_sample(challenge.precision(), slots, &key, N, sample);
+                (naive::digests(slots), samples.iter().map(open).map(OpeningsPart::Sample).collect())
             }
         };
         let digests = Some(digests).filter(|digests| !digests.is_empty()).map(OpeningsPart::SlotDigests);

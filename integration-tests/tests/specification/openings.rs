@@ -1,5 +1,6 @@
 //! Audits: the vectors of openings, and answers built, bent and checked.
 
+use assay_kits::naive;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -11,7 +12,7 @@ use assay_work::digest::{pass_root, slot_digest};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
     Audit, DeviceId, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, PassSample, Root,
-    StandaloneError, UncheckedChallenge, check_pass_openings, check_standalone, from_json, reference,
+    StandaloneError, UncheckedChallenge, check_pass_openings, check_standalone, from_json,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -75,7 +76,7 @@ fn audited(worked: &WorkedExample) -> AuditedPass<'_> {
 }
 
 fn answer(worked: &WorkedExample, samples: &[PassSample]) -> PassOpenings {
-    reference::open_pass(&worked.challenge, &worked.share, &worked.roots, worked.last_iteration(), samples)
+    naive::open_pass(&worked.challenge, &worked.share, &worked.roots, worked.last_iteration(), samples)
 }
 
 /// An answer of a miner that changed its slots after the pass and committed to the changed ones.
@@ -87,13 +88,13 @@ fn forged(
     let mut slots = worked.slots.clone();
     forge(&mut slots);
     let mut roots = worked.roots.clone();
-    let slot_digests = reference::digests(&slots);
+    let slot_digests = naive::digests(&slots);
     let root = pass_root(&slot_digests);
     *roots.last_mut().unwrap() = root;
     let n = worked.challenge.n();
     let key = key_of(worked);
     let samples =
-        samples.iter().map(|s| reference::open_sample(worked.challenge.precision(), &slots, &key, n, s)).collect();
+        samples.iter().map(|s| naive::open_sample(worked.challenge.precision(), &slots, &key, n, s)).collect();
     (roots, PassOpenings { root, slot_digests, samples, ..audited(worked).header() })
 }
 
@@ -126,8 +127,8 @@ pub(super) fn openings_of_the_vectors_are_accepted_and_built_again() {
         check_standalone(&openings, Some(&samples)).unwrap();
         let challenge = checked(&openings.challenge);
         let share = *challenge.share(openings.device_id).unwrap();
-        let (roots, _) = reference::share(&challenge, &share);
-        let built = reference::open_pass(&challenge, &share, &roots, openings.iteration, &samples);
+        let (roots, _) = naive::share(&challenge, &share);
+        let built = naive::open_pass(&challenge, &share, &roots, openings.iteration, &samples);
         assert_eq!(built, openings, "{name}");
     }
 }

@@ -1,11 +1,12 @@
 //! Openings of a probe in files: the vectors, and files bent and checked.
 
 use crate::files::{checked, vector};
+use assay_kits::naive;
 use assay_work::probe::probe_checksum;
 use assay_work::probe_file::{DeviceSegment, DeviceSlotDigests};
 use assay_work::{
     Answer, DeviceId, FaultKind, FaultPlace, Probe, ProbeFile, ProbeOpenings, Root, Segment, StandaloneError,
-    check_probe_file, from_json, reference,
+    check_probe_file, from_json,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -99,18 +100,12 @@ fn a_file_is_what_the_reference_opens() {
     let mut file = ProbeFile { slot_digests: Vec::new(), segments: Vec::new(), ..valid.clone() };
     let mut digests = Vec::new();
     for share in challenge.shares() {
-        let (roots, slots) = reference::share(&challenge, share);
+        let (roots, slots) = naive::share(&challenge, share);
         assert_eq!(file.committed_roots[&share.device_id], roots);
-        let key = reference::key_of_probe(&challenge, &probe, share.device_id, &slots);
-        digests.push(reference::probe(&slots, challenge.n(), &key, &probe).1);
-        let opened = reference::open_probe(
-            &slots,
-            challenge.n(),
-            &key,
-            &probe,
-            share.device_id,
-            &drawn_of(&valid, share.device_id),
-        );
+        let key = naive::key_of_probe(&challenge, &probe, share.device_id, &slots);
+        digests.push(naive::probe(&slots, challenge.n(), &key, &probe).1);
+        let opened =
+            naive::open_probe(&slots, challenge.n(), &key, &probe, share.device_id, &drawn_of(&valid, share.device_id));
         add(&mut file, share.device_id, opened);
     }
     file.answer = Answer::assemble(&challenge, probe, digests);
@@ -124,15 +119,15 @@ fn a_file_of_a_linked_probe_is_what_the_reference_opens() {
     let valid = linked().valid;
     let (challenge, probe) = (checked(&valid.challenge), Probe::try_from(valid.probe).unwrap());
     let mut file = ProbeFile { slot_digests: Vec::new(), segments: Vec::new(), ..valid.clone() };
-    let of_shares: Vec<_> = challenge.shares().iter().map(|share| reference::share(&challenge, share)).collect();
+    let of_shares: Vec<_> = challenge.shares().iter().map(|share| naive::share(&challenge, share)).collect();
     let (roots, slots): (Vec<_>, Vec<_>) = of_shares.into_iter().unzip();
     for (device, (share, roots)) in challenge.shares().iter().zip(roots).enumerate() {
         let device_id = share.device_id;
         assert_eq!(file.committed_roots[&device_id], roots);
-        let opened = reference::open_linked_probe(&challenge, &slots, &probe, device, &drawn_of(&valid, device_id));
+        let opened = naive::open_linked_probe(&challenge, &slots, &probe, device, &drawn_of(&valid, device_id));
         add(&mut file, device_id, opened);
     }
-    file.answer = reference::answer(&challenge, &probe);
+    file.answer = naive::answer(&challenge, &probe);
     // The vector draws in the order of the devices.
     assert_eq!(file, valid);
 }

@@ -1,5 +1,6 @@
 //! Segments of a probe: built from a device, bent and checked.
 
+use assay_kits::naive;
 use std::sync::LazyLock;
 
 use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
@@ -10,7 +11,7 @@ use assay_work::digest::slot_digest;
 use assay_work::probe::probe_key;
 use assay_work::{
     Digest, FaultKind, FaultPlace, OpeningFault, Probe, ProbeKey, ProbeOpenings, Segment, SegmentAudit, SegmentCheck,
-    check_segments, reference,
+    check_segments,
 };
 use proptest::prelude::*;
 
@@ -30,13 +31,13 @@ impl Probed {
         let worked = WorkedExample::new(n, 1, count);
         let id = worked.share.device_id;
         let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
-        let (outs, digests) = reference::probe(&worked.slots, n, &key, &probe);
+        let (outs, digests) = naive::probe(&worked.slots, n, &key, &probe);
         let (last_round, last_walk) = (probe.rounds() - 1, probe.walks() - 1);
         // In no order, one of them twice, all corners.
         let segments =
             [(last_round, 17), (0, last_walk), (0, 0), (last_round, last_walk), (0, 0), (last_round / 2, 16)];
         let segments: Vec<_> = segments.into_iter().map(|(round, walk)| Segment { round, walk }).collect();
-        let honest = reference::open_probe(&worked.slots, n, &key, &probe, id, &segments);
+        let honest = naive::open_probe(&worked.slots, n, &key, &probe, id, &segments);
         Self { worked, probe, key, outs, digests, segments, honest }
     }
 
@@ -156,9 +157,9 @@ proptest! {
         let segments = [Segment { round, walk: walk ^ 1 }, Segment { round, walk }];
         let worked = &probed.worked;
         let (id, n) = (worked.share.device_id, worked.challenge.n());
-        let mut given = reference::open_probe(&worked.slots, n, &probed.key, &probed.probe, id, &segments);
+        let mut given = naive::open_probe(&worked.slots, n, &probed.key, &probed.probe, id, &segments);
         for opened in &mut given.segments {
-            opened.state = reference::open(&out, u64::from(opened.walk) / 16 * 1024, 1024);
+            opened.state = naive::open(&out, u64::from(opened.walk) / 16 * 1024, 1024);
         }
         let root = worked.last_root();
         let audit = SegmentAudit::new(&worked.challenge, &probed.probe, id, root, &digests, &segments);
@@ -176,8 +177,8 @@ fn walking_over_other_slots_is_found() {
     let worked = &probed.worked;
     let slots = vec![vec![0; worked.slots[0].len()]; worked.slots.len()];
     let (id, n) = (worked.share.device_id, worked.challenge.n());
-    let (_, digests) = reference::probe(&slots, n, &probed.key, &probed.probe);
-    let mut given = reference::open_probe(&slots, n, &probed.key, &probed.probe, id, &probed.segments);
+    let (_, digests) = naive::probe(&slots, n, &probed.key, &probed.probe);
+    let mut given = naive::open_probe(&slots, n, &probed.key, &probed.probe, id, &probed.segments);
     let judged = check_segments(&probed.audit_of(&digests), &given);
     assert_eq!(judged, probed.fault(FaultKind::Digests, FaultPlace::Answer));
     given.slot_digests.clone_from(&worked.digests);

@@ -3,13 +3,14 @@
 use assay_device::open::{SweptDevice, open_sums};
 use assay_device::{Device, Handle, SweepRound, SweepRounds};
 use assay_kits::WorkedExample;
+use assay_kits::naive;
 use assay_kits::reference::ReferenceDevice;
 use assay_work::commitment::commitment_message;
 use assay_work::probe::{probe_message, sums_bytes, sweep_key, sweep_round_key_after, weights};
 use assay_work::{
     Answer, Challenge, DeviceId, Evidence, FaultKind, FaultPlace, OpeningFault, ProbeKey, ProbeSeed, RoundKey,
     Signature, Sweep, SweepAudit, SweepCheck, SweepFile, SweepOpenings, SweepSample, UncheckedChallenge,
-    UncheckedSweep, WorkKey, check_sweep_file, reference,
+    UncheckedSweep, WorkKey, check_sweep_file,
 };
 use ed25519_dalek::{Signer, SigningKey};
 use proptest::prelude::*;
@@ -111,14 +112,14 @@ fn check_worked(name: &str) {
     let file: Worked = vector(name);
     let (challenge, asked) = (checked(&file.challenge), Sweep::try_from(file.sweep).unwrap());
     assert_eq!(*challenge.work_key(), file.work_key);
-    assert_eq!(reference::sweep_answer(&challenge, &asked), file.answer);
+    assert_eq!(naive::sweep_answer(&challenge, &asked), file.answer);
     assert_eq!(file.answer.check(&challenge, asked), Ok(()));
     assert_eq!(file.trace.len(), challenge.shares().len());
     for (share, traced) in challenge.shares().iter().zip(&file.trace) {
-        let (roots, slots) = reference::share(&challenge, share);
+        let (roots, slots) = naive::share(&challenge, share);
         let key = sweep_key(&asked, challenge.work_key(), share.device_id, roots.last().unwrap());
         assert_eq!((traced.device_id, traced.sweep_key), (share.device_id, key));
-        let (sums, digests) = reference::sweep(&slots, challenge.n(), &key, &asked);
+        let (sums, digests) = naive::sweep(&slots, challenge.n(), &key, &asked);
         assert_eq!(traced.rounds.len(), asked.rounds() as usize);
         for ((round, traced), sums) in (0..).zip(&traced.rounds).zip(&sums) {
             let round_key = sweep_round_key_after(&key, round, &digests);
@@ -174,7 +175,7 @@ pub(super) fn the_answer_to_a_sweep_is_signed_to_the_byte() {
     let message = probe_message(challenge.work_key(), &file.evidence.checksum, asked, &file.answer.checksum);
     assert_eq!((hex::encode(&message), message.len()), (file.sweep_message, 146));
     assert_eq!(Some(Signature(secret.sign(&message).to_bytes())), file.answer.signature);
-    assert_eq!(reference::sweep_answer(&challenge, &asked), Answer { signature: None, ..file.answer });
+    assert_eq!(naive::sweep_answer(&challenge, &asked), Answer { signature: None, ..file.answer });
 }
 
 /// A device that answered a sweep.
@@ -192,12 +193,12 @@ impl Swept {
         let (worked, sweep) = (WorkedExample::new(n, 1, count), sweep(rounds));
         let id = worked.share.device_id;
         let key = sweep_key(&sweep, worked.challenge.work_key(), id, &worked.last_root());
-        let (sums, digests) = reference::sweep(&worked.slots, n, &key, &sweep);
+        let (sums, digests) = naive::sweep(&worked.slots, n, &key, &sweep);
         // In no order, one of them twice, all corners.
         let last = rounds - 1;
         let at = [(last, count - 1, n - 1), (0, 0, 0), (0, count - 1, 3), (0, 0, 0), (last, 1, n / 2), (last, 2, 17)];
         let samples: Vec<_> = at.into_iter().map(|(round, slot, row)| SweepSample { round, slot, row }).collect();
-        let open = |sample: &SweepSample| reference::open_sum(&worked.slots, n, &sums[sample.round as usize], sample);
+        let open = |sample: &SweepSample| naive::open_sum(&worked.slots, n, &sums[sample.round as usize], sample);
         let honest = samples.iter().map(open).collect();
         Self { worked, sweep, key, digests, samples, honest }
     }
@@ -281,11 +282,11 @@ proptest! {
 fn a_forged_sum_is_found() {
     let mut swept = Swept::new(256, 5, 2);
     let n = swept.worked.challenge.n();
-    let (mut all, _) = reference::sweep(&swept.worked.slots, n, &swept.key, &swept.sweep);
+    let (mut all, _) = naive::sweep(&swept.worked.slots, n, &swept.key, &swept.sweep);
     let last = swept.samples[0];
     all[1][last.sum_byte(n) as usize] ^= 1;
     swept.digests[1] = assay_work::digest::slot_digest(&all[1]);
-    let open = |sample: &SweepSample| reference::open_sum(&swept.worked.slots, n, &all[sample.round as usize], sample);
+    let open = |sample: &SweepSample| naive::open_sum(&swept.worked.slots, n, &all[sample.round as usize], sample);
     swept.honest = swept.samples.iter().map(open).collect();
     assert_eq!(swept.judge(|_| ()).map_err(|fault| fault.kind), Err(FaultKind::Sum));
     assert_eq!(sums_bytes(n, 5) as usize, all[1].len());

@@ -2,6 +2,7 @@
 
 use crate::files::{checked, vector};
 use assay_device::{Device, Handle, Pass, ProbeRound};
+use assay_kits::naive;
 use assay_kits::previous_root;
 use assay_kits::reference::ReferenceDevice;
 use assay_work::commitment::commitment_message;
@@ -14,7 +15,7 @@ use assay_work::probe::{
 };
 use assay_work::{
     Answer, Challenge, DeviceId, Digest, Evidence, Link, PassKey, Probe, ProbeKey, Root, RoundKey, Share, Signature,
-    UncheckedChallenge, UncheckedProbe, Weight, WorkKey, reference, split,
+    UncheckedChallenge, UncheckedProbe, Weight, WorkKey, split,
 };
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use serde::Deserialize;
@@ -228,11 +229,11 @@ fn check_pass(challenge: &Challenge, share: &Share, previous: &Root, traced: &Tr
     let earlier: Vec<u32> = (2..share.count).map(|u| parents(&key, u).0).collect();
     assert_eq!(earlier, traced.earlier_parents);
     assert!((2..share.count).all(|u| parents(&key, u).1 == u - 1));
-    let slots = reference::pass(challenge.precision(), &key, challenge.n(), share.offset, share.count);
+    let slots = naive::pass(challenge.precision(), &key, challenge.n(), share.offset, share.count);
     for (u, slot) in slots.iter().enumerate() {
         assert_eq!(slot[..16], traced.slots_head[u].0, "the first bytes of slot {u}");
     }
-    assert_eq!(reference::digests(&slots), traced.slot_digests);
+    assert_eq!(naive::digests(&slots), traced.slot_digests);
     assert_eq!(pass_root(&traced.slot_digests), traced.root);
     let mut row = vec![0; challenge.n() as usize];
     leaf(&key, share.offset + 1, u64::from(challenge.n()), &mut row);
@@ -313,7 +314,7 @@ pub(super) fn k2_three_devices_two_iterations() {
 fn evidence_is_that_of_the_whole_reference() {
     for name in ["one-device", "smallest", "two-devices-three-iterations"] {
         let file: Worked = vector(name);
-        assert_eq!(reference::evidence(&checked(&file.challenge)), file.evidence, "{name}");
+        assert_eq!(naive::evidence(&checked(&file.challenge)), file.evidence, "{name}");
     }
 }
 
@@ -359,8 +360,8 @@ fn check_signed(name: &str, probe_message_bytes: usize) {
     assert_signed(&secret.verifying_key(), &answer, file.answer.signature);
 
     let unsigned = Evidence { signature: None, ..file.evidence };
-    assert_eq!(reference::evidence(&challenge), unsigned);
-    assert_eq!(reference::answer(&challenge, &probe), Answer { signature: None, ..file.answer });
+    assert_eq!(naive::evidence(&challenge), unsigned);
+    assert_eq!(naive::answer(&challenge, &probe), Answer { signature: None, ..file.answer });
 }
 
 /// The answer over every device, then each segment of the vector step by step.
@@ -372,9 +373,9 @@ fn check_probed(name: &str) {
     file.answer.check(&challenge, probe).unwrap();
     let mut digests = Vec::new();
     for share in challenge.shares() {
-        let (roots, slots) = reference::share(&challenge, share);
-        let key = reference::key_of_probe(&challenge, &probe, share.device_id, &slots);
-        let (outs, of_share) = reference::probe(&slots, challenge.n(), &key, &probe);
+        let (roots, slots) = naive::share(&challenge, share);
+        let key = naive::key_of_probe(&challenge, &probe, share.device_id, &slots);
+        let (outs, of_share) = naive::probe(&slots, challenge.n(), &key, &probe);
         for segment in file.segments.iter().filter(|s| s.device_id == share.device_id) {
             assert_eq!(roots.last(), Some(&segment.root));
             check_segment(&file, &probe, &slots, &of_share, segment);
@@ -413,11 +414,11 @@ fn check_linked_probed(name: &str) {
     probe.check_devices(challenge.shares().len()).unwrap();
     assert_eq!(*challenge.work_key(), file.work_key);
     file.answer.check(&challenge, probe).unwrap();
-    let of_shares: Vec<_> = challenge.shares().iter().map(|share| reference::share(&challenge, share)).collect();
+    let of_shares: Vec<_> = challenge.shares().iter().map(|share| naive::share(&challenge, share)).collect();
     let (roots, slots): (Vec<_>, Vec<_>) = of_shares.into_iter().unzip();
     let last_roots: Vec<_> = roots.iter().map(|roots| *roots.last().unwrap()).collect();
-    let keys = reference::linked_keys(&challenge, &probe, &slots);
-    let (outs, digests) = reference::linked_probe(&slots, challenge.n(), &keys, &probe);
+    let keys = naive::linked_keys(&challenge, &probe, &slots);
+    let (outs, digests) = naive::linked_probe(&slots, challenge.n(), &keys, &probe);
     assert_eq!(Answer::assemble(&challenge, probe, digests), file.answer);
     let after = (1..=probe.rounds()).map(|round| file.answer.link_digest_before(round));
     assert_eq!(after.collect::<Vec<_>>(), file.link_digests);
@@ -482,7 +483,7 @@ fn the_reference_device_gives_the_same() {
     let file: Probed = vector("probe");
     let challenge = checked(&file.challenge);
     let probe = Probe::try_from(file.probe).unwrap();
-    let evidence = reference::evidence(&challenge);
+    let evidence = naive::evidence(&challenge);
     for (share, answer) in challenge.shares().iter().zip(&file.answer.devices) {
         let bytes = u64::from(share.count) * challenge.slot_bytes();
         let mut device = ReferenceDevice::new(share.device_id, "reference", bytes);

@@ -291,8 +291,9 @@ fn write(product: &WorkOutput, args: &WorkArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use assay_kits::naive;
     use assay_kits::reference::ReferenceDevice;
-    use assay_work::{ProbeSeed, reference};
+    use assay_work::ProbeSeed;
 
     use super::*;
 
@@ -318,9 +319,9 @@ mod tests {
 
     fn is_of_the_reference(output: &WorkOutput, challenge: &Challenge, asked: AskedProbes) {
         let AskedProbes { probe: Some(probe), sweep: Some(sweep) } = asked else { panic!("both are asked") };
-        assert_eq!(output.evidence, reference::evidence(challenge));
-        assert_eq!(output.answer, Some(reference::answer(challenge, &probe)));
-        assert_eq!(output.sweep_answer, Some(reference::sweep_answer(challenge, &sweep)));
+        assert_eq!(output.evidence, naive::evidence(challenge));
+        assert_eq!(output.answer, Some(naive::answer(challenge, &probe)));
+        assert_eq!(output.sweep_answer, Some(naive::sweep_answer(challenge, &sweep)));
     }
 
     #[test]

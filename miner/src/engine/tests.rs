@@ -1,6 +1,7 @@
 //! A challenge with both probes on devices of tests: answers and openings equal the reference's and hold the
 //! validator's checks, and each failure is reported with its cause.
 
+use assay_kits::naive;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -12,7 +13,7 @@ use assay_kits::reference::ReferenceDevice;
 use assay_protocol::message::OpenTarget;
 use assay_work::opening::PassSample;
 use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, check_slot_digests};
-use assay_work::{ProbeSeed, UncheckedChallenge, UncheckedProbe, reference};
+use assay_work::{ProbeSeed, UncheckedChallenge, UncheckedProbe};
 
 use super::*;
 
@@ -185,10 +186,10 @@ fn both_probes_of_uneven_devices_are_the_references_and_open_as_checked() {
         let handle = Handle::default();
         let roots = roots_of(&engine.work(&challenge, &handle, |_, _| ()).unwrap());
         let of_own = engine.probe(challenge.id(), own, &handle, |_, _| ()).unwrap();
-        assert_eq!(answer_of(&of_own), reference::answer(&challenge, &own), "{counts:?}");
+        assert_eq!(answer_of(&of_own), naive::answer(&challenge, &own), "{counts:?}");
         let of_linked = engine.probe(challenge.id(), linked, &handle, |_, _| ()).unwrap();
         let answer = answer_of(&of_linked);
-        assert_eq!(answer, reference::answer(&challenge, &linked), "{counts:?}");
+        assert_eq!(answer, naive::answer(&challenge, &linked), "{counts:?}");
         let MinerMessage::ProbeAnswer(signed) = &of_linked[0] else { panic!() };
         let committed = engine.held(challenge.id()).unwrap().evidence.checksum;
         let message = probe_message(challenge.work_key(), &committed, linked, &signed.checksum);

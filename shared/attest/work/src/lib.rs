@@ -20,7 +20,6 @@ pub mod precision;
 pub mod probe;
 pub mod probe_file;
 pub mod product;
-pub mod reference;
 pub mod rule;
 pub mod segment;
 pub mod size;

@@ -2,8 +2,9 @@
 
 use super::*;
 use assay_device::{Device, DeviceError, Handle, LinkedShare, Pass, ProbeRound, SweepRound};
+use assay_kits::naive;
 use assay_work::probe::{start_state, state_bytes, step};
-use assay_work::{Digest, PassKey, Precision, RoundKey, keys, product, reference};
+use assay_work::{Digest, PassKey, Precision, RoundKey, keys, product};
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -27,12 +28,12 @@ fn pass_of(precision: Precision, n: u32, offset: u32, count: u32, seed: u8) -> P
 }
 
 fn naive_pass(pass: &Pass) -> Vec<Vec<u8>> {
-    reference::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count)
+    naive::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count)
 }
 
 fn naive_round(round: &ProbeRound, slots: &[Vec<u8>]) -> Vec<u8> {
     let n = slots[0].len().isqrt() as u32;
-    (0..round.walks).flat_map(|walk| reference::walk(slots, n, &round.key, walk, round.steps)).collect()
+    (0..round.walks).flat_map(|walk| naive::walk(slots, n, &round.key, walk, round.steps)).collect()
 }
 
 /// Every kernel, on 1, 2 and 3 threads.
@@ -51,7 +52,7 @@ fn check_everywhere(pass: &Pass) {
             let differs = slot.iter().zip(found).position(|(a, b)| a != b);
             assert_eq!(differs, None, "{:?}, {}: slot {u}", pass, device.info().detail);
         }
-        assert_eq!(found, reference::digests(&slots), "{:?}, {}", pass, device.info().detail);
+        assert_eq!(found, naive::digests(&slots), "{:?}, {}", pass, device.info().detail);
         assert_eq!(handle.done_steps(), u64::from(pass.count));
     }
 }
@@ -119,7 +120,7 @@ fn memory_is_reused_from_pass_to_pass() {
     let passes = [pass(512, 0, 5, 7), pass(256, 9, 3, 8), pass(512, 0, 3, 7), pass(256, 0, 40, 1)];
     for pass in passes.into_iter().chain(of_other_kinds).chain(passes) {
         let found = device.fill(&pass, &Handle::default()).unwrap();
-        assert_eq!(found, reference::digests(&naive_pass(&pass)));
+        assert_eq!(found, naive::digests(&naive_pass(&pass)));
     }
 }
 
@@ -169,7 +170,7 @@ fn linked_steps_are_the_naive_steps_on_every_kernel() {
 fn check_sweep(device: &mut CpuDevice, pass: &Pass) {
     let round = SweepRound { key: RoundKey([7; 32]), n: pass.n, count: pass.count };
     let slots: Vec<_> = device.resident_bytes().unwrap().chunks(pass.slot_bytes() as usize).collect();
-    let sums = reference::sweep_round(&slots, pass.n, &round.key);
+    let sums = naive::sweep_round(&slots, pass.n, &round.key);
     let walked = ProbeRound { key: RoundKey([1; 32]), walks: 64, steps: 1 };
     device.probe_round(&walked, &Handle::default()).unwrap();
     let handle = Handle::default();
@@ -315,5 +316,5 @@ fn a_cancelled_pass_leaves_nothing_and_the_device_works_on() {
     });
     assert_eq!(result, Err(DeviceError::Cancelled));
     assert!(handle.done_steps() < 500);
-    assert_eq!(device.fill(&small, &Handle::default()).unwrap(), reference::digests(&naive_pass(&small)));
+    assert_eq!(device.fill(&small, &Handle::default()).unwrap(), naive::digests(&naive_pass(&small)));
 }

@@ -28,6 +28,9 @@ mod shared_slots;
 #[cfg(test)]
 extern crate self as assay_device;
 #[cfg(test)]
+#[path = "../../../../integration-tests/kits/src/naive.rs"]
+pub mod naive;
+#[cfg(test)]
 #[path = "../../../../integration-tests/kits/src/reference.rs"]
 pub mod reference;
 

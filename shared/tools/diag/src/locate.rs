@@ -3,6 +3,7 @@
 //! The slot is the first one that differs from the others' results, so that its parents are equal to theirs. The
 //! reference's product of them shows whether this device is wrong or the others, and which bytes are.
 
+use assay_work::rule::product_rows;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -11,7 +12,7 @@ use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::rule::SlotRule;
-use assay_work::{Digest, PassKey, Precision, reference};
+use assay_work::{Digest, PassKey, Precision};
 use parking_lot::Mutex;
 
 use crate::finding::BitLocation;
@@ -66,7 +67,7 @@ fn product(rule: &SlotRule, earlier: &[u8], previous: &[u8], handle: &Handle) ->
         while !handle.is_cancelled() {
             let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
             let (r, rows) = &mut *part.lock();
-            reference::product_rows(rule, (earlier, previous), *r, rows);
+            product_rows(rule, (earlier, previous), *r, rows);
         }
     };
     thread::scope(|scope| (0..machine::parallelism()).for_each(|_| drop(scope.spawn(work))));

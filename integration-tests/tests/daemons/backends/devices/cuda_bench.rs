@@ -6,7 +6,8 @@ use super::standin::{Scenario, config, try_open};
 use assay_cuda::{CudaBench, KernelChoice};
 use assay_device::bench::{Bench, BenchStage};
 use assay_device::{Device, DeviceError, Pass};
-use assay_work::{PassKey, Precision, reference};
+use assay_kits::naive;
+use assay_work::{PassKey, Precision};
 
 const N: u32 = 256;
 const COUNT: u32 = 8;
@@ -28,7 +29,7 @@ fn every_stage_counts_what_it_does_and_leaves_the_slots_alone() {
     let scenario = Scenario::new("every_stage_counts_what_it_does_and_leaves_the_slots_alone", "all");
     scenario.with("DEVICES", "1").with("CAPABILITY", "9.0").run(|| {
         let mut bench = CudaBench::new(try_open(0, config(KernelChoice::Auto)).unwrap());
-        let expected = reference::pass(Precision::Int8, &PASS.key, N, 0, COUNT);
+        let expected = naive::pass(Precision::Int8, &PASS.key, N, 0, COUNT);
         bench.prepare(Precision::Int8, N, COUNT).unwrap();
         let product = 2 * u128::from(N).pow(3);
         let kernels = bench.kernels(Precision::Int8);

@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+use assay_kits::naive;
 use std::fs;
 use std::thread;
 
@@ -14,7 +15,7 @@ use assay_device::{Device, DeviceError, Handle, LinkedShare, PeerSlots};
 use assay_kits::conformance::{check_fill, check_round, pass};
 use assay_work::digest::slot_digest;
 use assay_work::probe::LinkedSlots;
-use assay_work::{Answer, Challenge, Digest, Probe, ProbeSeed, Segment, UncheckedChallenge, UncheckedProbe, reference};
+use assay_work::{Answer, Challenge, Digest, Probe, ProbeSeed, Segment, UncheckedChallenge, UncheckedProbe};
 
 type Walked = Vec<Result<Vec<Digest>, DeviceError>>;
 
@@ -46,21 +47,21 @@ fn walk(devices: &mut [CudaDevice], challenge: &Challenge) -> Walked {
 
 fn expect_reference(walked: Walked, challenge: &Challenge) {
     let digests = walked.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-    assert_eq!(Answer::assemble(challenge, probe(), digests), reference::answer(challenge, &probe()));
+    assert_eq!(Answer::assemble(challenge, probe(), digests), naive::answer(challenge, &probe()));
 }
 
 /// Opens a segment of each round and device, after the probe, and expects the reference's openings.
 fn open(devices: &mut [CudaDevice], challenge: &Challenge) {
     let (probe, shares) = (probe(), challenge.shares());
-    let (roots, slots): (Vec<_>, Vec<_>) = shares.iter().map(|share| reference::share(challenge, share)).unzip();
+    let (roots, slots): (Vec<_>, Vec<_>) = shares.iter().map(|share| naive::share(challenge, share)).unzip();
     let roots: Vec<_> = roots.iter().map(|roots| *roots.last().unwrap()).collect();
-    let answer = reference::answer(challenge, &probe);
+    let answer = naive::answer(challenge, &probe);
     let of_round = |round| (0..shares.len()).map(move |device| (device, Segment { round, walk: 9 * round + 1 }));
     let segments: Vec<_> = (0..probe.rounds()).flat_map(of_round).collect();
     let drawn: Vec<_> = segments.iter().map(|&(device, segment)| LinkedSegment { device, segment }).collect();
     let opened = thread::scope(|scope| {
         let open = |((device, part), slots): ((_, LinkedPart), &Vec<Vec<u8>>)| {
-            let (device, slot_digests): (&mut CudaDevice, _) = (device, reference::digests(slots));
+            let (device, slot_digests): (&mut CudaDevice, _) = (device, naive::digests(slots));
             let (answer, drawn) = (&answer, &drawn);
             scope.spawn(move || {
                 let probed = OpenedLinkedProbe { n: 256, probe: &probe, answer, slot_digests: &slot_digests };
@@ -75,7 +76,7 @@ fn open(devices: &mut [CudaDevice], challenge: &Challenge) {
     for (index, (device, segment)) in segments.into_iter().enumerate() {
         let pieces = opened.iter().map(|of_device| of_device[index].clone()).collect();
         let joined = join_segment(&LinkedSlots::new(challenge), segment, pieces).unwrap();
-        let expected = reference::open_linked_probe(challenge, &slots, &probe, device, &[segment]);
+        let expected = naive::open_linked_probe(challenge, &slots, &probe, device, &[segment]);
         assert_eq!([joined], *expected.segments, "{segment:?} of device {device}");
     }
 }

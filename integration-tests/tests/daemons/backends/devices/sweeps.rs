@@ -2,9 +2,10 @@
 
 use assay_device::{Device, DeviceError, Handle, ProbeRound, SweepRound, SweepRounds};
 use assay_kits::conformance::pass;
+use assay_kits::naive;
 use assay_work::probe::{Sweep, UncheckedSweep, sums_bytes, weights};
 use assay_work::tree::CHUNK_BYTES;
-use assay_work::{Digest, ProbeKey, ProbeSeed, RoundKey, reference};
+use assay_work::{Digest, ProbeKey, ProbeSeed, RoundKey};
 
 const PROBE: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 512, steps: 3 };
 
@@ -34,7 +35,7 @@ pub fn rounds_of_a_sweep_follow_one_another(device: &mut dyn Device) {
     let slots = filled(device, n, count);
     let (key, handle) = (ProbeKey([6; 32]), Handle::default());
     let asked = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([1; 32]), rounds }).unwrap();
-    let (sums, digests) = reference::sweep(&slots, n, &key, &asked);
+    let (sums, digests) = naive::sweep(&slots, n, &key, &asked);
     let sweep = SweepRounds { key, n, count, rounds };
     assert_eq!(device.sweep_rounds(&sweep, &handle), Ok(digests.clone()));
     assert_eq!(handle.done_steps(), u64::from(rounds));
@@ -87,7 +88,7 @@ pub fn filled(device: &mut dyn Device, n: u32, count: u32) -> Vec<Vec<u8>> {
 pub fn check_sweep(device: &mut dyn Device, slots: &[Vec<u8>], round: &SweepRound) {
     let SweepRound { key, n, count } = *round;
     assert!(weights(&key, n).iter().any(|weight| *weight >= 0x80), "weights of both signs");
-    let sums = reference::sweep_round(slots, n, &key);
+    let sums = naive::sweep_round(slots, n, &key);
     assert_eq!(sums.len() as u64, sums_bytes(n, count));
     let handle = Handle::default();
     assert!(device.sweep_sums(round, &handle).unwrap() == sums, "{round:?}");

@@ -401,9 +401,10 @@ const fn reason_code(what: &OpenTarget, kind: FaultKind) -> ReasonCode {
 
 #[cfg(test)]
 mod tests {
+    use assay_kits::naive;
     use assay_work::{
         ChallengeId, DeviceId, Nonce, PassSample, ProbeSeed, PublicKey, Segment, Share, UncheckedChallenge,
-        UncheckedProbe, reference,
+        UncheckedProbe,
     };
 
     use super::*;
@@ -426,16 +427,16 @@ mod tests {
         fn new() -> Self {
             let challenge = challenge();
             let share = challenge.shares()[0];
-            let (roots, slots) = reference::share(&challenge, &share);
+            let (roots, slots) = naive::share(&challenge, &share);
             let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 2, rounds: 2, link: 0 };
             let probe = Probe::try_from(probe).unwrap();
-            let key = reference::key_of_probe(&challenge, &probe, DEVICE, &slots);
-            let (_, answered) = reference::probe(&slots, 256, &key, &probe);
+            let key = naive::key_of_probe(&challenge, &probe, DEVICE, &slots);
+            let (_, answered) = naive::probe(&slots, 256, &key, &probe);
             let segments = vec![Segment { round: 1, walk: 5 }, Segment { round: 0, walk: 63 }];
             let product = |slot| PassSample::Product { slot, row: 1, column: 2, inner: 3 };
             let samples = vec![product(3), product(2)];
-            let opened = reference::open_probe(&slots, 256, &key, &probe, DEVICE, &segments);
-            let audited = reference::open_pass(&challenge, &share, &roots, 0, &samples);
+            let opened = naive::open_probe(&slots, 256, &key, &probe, DEVICE, &segments);
+            let audited = naive::open_pass(&challenge, &share, &roots, 0, &samples);
             let id = challenge.id();
             let binding = TrustedValues {
                 evidence: Arc::new(Evidence::assemble(&challenge, vec![roots])),

@@ -113,3 +113,28 @@ impl SlotRule {
         product::element(self.precision.of_bytes(), &self.x(x, r), &self.y(y, c), self.n, r, c, self.u)
     }
 }
+
+/// Rows whose products are taken together, so that a row of the previous slot is read once for all of them.
+pub const ROWS: usize = 8;
+
+/// Rows of a slot from row `r` on, from its parents.
+///
+/// # Panics
+/// When a parent is not `n²` bytes, or there is more or less than whole rows.
+pub fn product_rows(rule: &SlotRule, (earlier, previous): (&[u8], &[u8]), r: u32, rows: &mut [u8]) {
+    let (kind, n, u) = (rule.precision().of_bytes(), rule.n(), rule.u());
+    let width = n as usize;
+    assert!(earlier.len() == width * width && previous.len() == width * width, "n-by-n slots");
+    assert!(rows.len().is_multiple_of(width), "whole rows");
+    let y: Vec<_> = (0..).zip(previous.chunks_exact(width)).map(|(c, row)| rule.y(row, c)).collect();
+    for (r, rows) in (r..).step_by(ROWS).zip(rows.chunks_mut(ROWS * width)) {
+        let numbers = r..r + (rows.len() / width) as u32;
+        let x: Vec<_> = numbers.map(|r| kind.operands_of(&rule.x_of_slot(earlier, r))).collect();
+        for (c, y) in (0..).zip(&y) {
+            let y = kind.operands_of(y);
+            for ((r, x), row) in (r..).zip(&x).zip(rows.chunks_exact_mut(width)) {
+                row[c as usize] = product::mix(product::sum_of_products(x, &y), r * n + c, u) as u8;
+            }
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! The linked probe on devices of tests: as the reference walks it, and given up in its midst.
 
+use crate::naive;
 use std::thread;
 use std::time::Duration;
 
+use assay_work::UncheckedProbe;
 use assay_work::{ChallengeId, DeviceId, Nonce, Precision, ProbeSeed, PublicKey, Share, UncheckedChallenge};
-use assay_work::{UncheckedProbe, reference};
 
 use super::*;
 use crate::reference::ReferenceDevice;
@@ -73,7 +74,7 @@ fn devices_together_walk_as_the_reference() {
         let digests = walk_all(&mut devices, parts(&challenge, &probe, &roots).unwrap(), &handle);
         let digests = digests.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
         let answer = assay_work::Answer::assemble(&challenge, probe, digests);
-        assert_eq!(answer, reference::answer(&challenge, &probe), "{counts:?}");
+        assert_eq!(answer, naive::answer(&challenge, &probe), "{counts:?}");
         assert_eq!(handle.done_steps(), counts.len() as u64 * u64::from(rounds));
     }
 }
@@ -85,7 +86,7 @@ fn many_walks_are_stepped_in_batches() {
     let (mut devices, roots) = filled(&challenge);
     let digests = walk_all(&mut devices, parts(&challenge, &probe, &roots).unwrap(), &Handle::default());
     let digests = digests.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-    assert_eq!(assay_work::Answer::assemble(&challenge, probe, digests), reference::answer(&challenge, &probe));
+    assert_eq!(assay_work::Answer::assemble(&challenge, probe, digests), naive::answer(&challenge, &probe));
 }
 
 /// A device whose every step takes a while, or fails after some.

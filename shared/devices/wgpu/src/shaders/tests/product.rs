@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::expand::{half_floats, operands_of};
 use super::*;
-use assay_work::reference::product_rows;
 use assay_work::rule::SlotRule;
+use assay_work::rule::product_rows;
 
 const LOWEST: u8 = 0x80;
 const HIGHEST: u8 = 0x7f;

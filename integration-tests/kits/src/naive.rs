@@ -1,50 +1,25 @@
 //! The slow, obvious whole, which reads like WORK.md: the reference for the tests of every backend and every check. It
 //! holds all slots of a device in host memory and uses one thread.
 
-use super::audit::{RangeRequest, sample_ranges};
-use super::bytes::{DeviceId, Digest, PassKey, ProbeKey, Root, RoundKey};
-use super::challenge::{Challenge, Share};
-use super::commitment::Evidence;
-use super::digest::{pass_root, slot_digest};
-use super::keys::{parents, pass_key};
-use super::leaf::leaf;
-use super::opening::{OpenedRange, Parents, PassOpenings, PassSample, SampleOpenings};
-use super::precision::Precision;
-use super::probe::{
+use assay_work::audit::{RangeRequest, sample_ranges};
+use assay_work::bytes::{DeviceId, Digest, PassKey, ProbeKey, Root, RoundKey};
+use assay_work::challenge::{Challenge, Share};
+use assay_work::commitment::Evidence;
+use assay_work::digest::{pass_root, slot_digest};
+use assay_work::keys::{parents, pass_key};
+use assay_work::leaf::leaf;
+use assay_work::opening::{OpenedRange, Parents, PassOpenings, PassSample, SampleOpenings};
+use assay_work::precision::Precision;
+use assay_work::probe::{
     Answer, LINE_BYTES, Link, Probe, Sweep, SweepSample, link_digest, linked_probe_key, linked_round_key, position,
     probe_key, round_key_after, row_sum, start_state, state_bytes, step, sums_bytes, sweep_key, sweep_round_key_after,
     weights,
 };
-use super::product::{mix, sum_of_products};
-use super::rule::SlotRule;
-use super::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
-use super::sums::SweepOpenings;
-use super::tree::{CHUNK_BYTES, chaining_values, row_range_bytes, siblings};
-
-/// Rows whose products are taken together, so that a row of the previous slot is read once for all of them.
-pub const ROWS: usize = 8;
-
-/// Rows of a slot from row `r` on, from its parents.
-///
-/// # Panics
-/// When a parent is not `n²` bytes, or there is more or less than whole rows.
-pub fn product_rows(rule: &SlotRule, (earlier, previous): (&[u8], &[u8]), r: u32, rows: &mut [u8]) {
-    let (kind, n, u) = (rule.precision().of_bytes(), rule.n(), rule.u());
-    let width = n as usize;
-    assert!(earlier.len() == width * width && previous.len() == width * width, "n-by-n slots");
-    assert!(rows.len().is_multiple_of(width), "whole rows");
-    let y: Vec<_> = (0..).zip(previous.chunks_exact(width)).map(|(c, row)| rule.y(row, c)).collect();
-    for (r, rows) in (r..).step_by(ROWS).zip(rows.chunks_mut(ROWS * width)) {
-        let numbers = r..r + (rows.len() / width) as u32;
-        let x: Vec<_> = numbers.map(|r| kind.operands_of(&rule.x_of_slot(earlier, r))).collect();
-        for (c, y) in (0..).zip(&y) {
-            let y = kind.operands_of(y);
-            for ((r, x), row) in (r..).zip(&x).zip(rows.chunks_exact_mut(width)) {
-                row[c as usize] = mix(sum_of_products(x, &y), r * n + c, u) as u8;
-            }
-        }
-    }
-}
+use assay_work::rule::SlotRule;
+use assay_work::rule::product_rows;
+use assay_work::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
+use assay_work::sums::SweepOpenings;
+use assay_work::tree::{CHUNK_BYTES, chaining_values, row_range_bytes, siblings};
 
 /// The slots of a pass.
 pub fn pass(precision: Precision, key: &PassKey, n: u32, offset: u32, count: u32) -> Vec<Vec<u8>> {
