@@ -262,8 +262,8 @@ impl Engine {
     }
 
     /// Walks a probe over the slots held, or sums over them, all devices at once: gives the signed answer and the digests
-    /// of each device, to be sent in this order. Each device that walks over its own slots, or sums over them, is
-    /// `finished` before, with the checksum of its digests.
+    /// of each device, to be sent in this order. Each device that walks over its own slots is `finished` before,
+    /// with the checksum of its digests.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the challenge is not held; else the first device's that failed.
@@ -319,7 +319,9 @@ impl Engine {
                 };
                 let (digests, took) = cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))?;
                 let answer = DeviceAnswer { device_id: task.share.device_id, digests };
-                finished(answer.device_id, probe_checksum(&challenge, probe, std::slice::from_ref(&answer)));
+                if probe.walks().is_some() {
+                    finished(answer.device_id, probe_checksum(&challenge, probe, std::slice::from_ref(&answer)));
+                }
                 Ok((answer.digests, took))
             })
         };

@@ -1,6 +1,6 @@
-//! For tests: WORK.md in [plain code](naive), the [reference](mod@reference) of devices, small challenges worked out by it, a device whose answers a
-//! test replaces, a backend of devices with faults; and the requirements on every device ([`conformance`]) with the
-//! [`vectors`].
+//! For tests: WORK.md in [plain code](naive), the [reference](mod@reference) of devices, small challenges worked out by
+//! it, a device whose answers a test replaces, a backend of devices with faults; and the requirements on every device
+//! ([`conformance`]) with the [`vectors`].
 
 #![forbid(unsafe_code)]
 

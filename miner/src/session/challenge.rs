@@ -225,7 +225,7 @@ impl MinerSession {
         let done_slots = match running.stage {
             _ if finished.is_some() && shares.len() == 1 => return Vec::new(),
             WorkStage::Working => done_slots,
-            WorkStage::Probing if finished.is_some() && running.probed == [ProbeStage::Own] => all_slots,
+            WorkStage::Probing if finished.is_some() => all_slots,
             _ => return Vec::new(),
         };
         vec![SessionAction::Send(MinerMessage::Progress { challenge_id, done_slots, all_slots, finished })]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use assay_integration_tests::dishonest::{Disguise, Lies, rewrite};
 use assay_policy::Policy;
+use assay_policy::challenge::LinkedPolicy;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{DeviceWork, Mode, ReasonCode, Verdict, Work};
 use assay_work::{ChallengeId, Checksum, DeviceId};
@@ -140,6 +141,34 @@ fn a_device_is_done_before_the_host() {
             }));
         });
     }
+}
+
+/// In the probe of a device's own slots: words of any other stage change nothing.
+#[test]
+fn a_device_that_is_done_says_so_in_its_own_probe() {
+    let linked = Some(LinkedPolicy { expect_gb_per_s: 0.01, min_gb_per_s: 0.0 });
+    let mut stage = Stage::new(Policy { linked, sweep: true, ..usual() }, &[14, 14]);
+    stage.say_done();
+    stage.challenge(Mode::Audit).expect_pass();
+    assert_eq!(stage.words, 4);
+    let (said, mut kept) = (Arc::new(Mutex::new(0)), Vec::new());
+    let count = said.clone();
+    stage.lies.in_what_goes_out(move |mut message| {
+        if word(&mut message).is_some() {
+            *count.lock().unwrap() += 1;
+            kept.push(message);
+            return if kept.len() > 2 { Vec::new() } else { vec![kept[kept.len() - 1].clone()] };
+        }
+        let is_answer = matches!(message, MinerMessage::ProbeAnswer(_));
+        [message].into_iter().chain(kept.iter().skip(2).filter(|_| is_answer).cloned()).collect()
+    });
+    let ruling = stage.challenge(Mode::Audit);
+    ruling.expect_pass();
+    let verdict = Verdict::try_from(ruling.verdict).unwrap();
+    assert!(verdict.link.is_some() && verdict.devices.iter().all(|device| device.sweep.is_some()));
+    let is_whole = |device: &DeviceWork| device.work.probe_seconds == verdict.whole.probe_seconds;
+    assert!(verdict.devices.iter().all(is_whole));
+    assert_eq!((stage.words, *said.lock().unwrap()), (2, 4));
 }
 
 #[test]

@@ -417,10 +417,9 @@ impl ChallengeRun {
 
     /// Takes the first word of a device that has done its share, or walked its probe: its roots or digests follow.
     fn finished(&mut self, device: Option<(DeviceId, Checksum)>, received: Instant) {
+        let Some((device_id, checksum)) = device else { return };
         let took = self.took(received);
-        if let Some((device_id, checksum)) = device
-            && let Some(finished) = self.before_word_of(device_id)
-        {
+        if let Some(finished) = self.before_word_of(device_id) {
             finished.insert(device_id, (checksum, took));
         }
     }

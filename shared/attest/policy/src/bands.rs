@@ -35,6 +35,9 @@ pub struct DeviceSpeed {
     /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
     /// was asked for, so that the device's memory is not judged.
     pub fill_share: Option<f64>,
+    /// The device read for less than half of the time of a slower one beside it: start and messages weigh too much for a
+    /// bandwidth that is too low.
+    pub has_short_probe: bool,
 }
 
 /// Known models, profiles and distributions for the devices of a host.
@@ -55,8 +58,9 @@ impl<'a> Reference<'a> {
 
     /// Measurements of each device of a host in work that held; devices without a result are left out.
     pub fn measured(&self, devices: &'a [DeviceWork], n: u32, fill_share: Option<f64>) -> Vec<DeviceSpeed> {
+        let longest = devices.iter().map(|device| device.work.probe_seconds).fold(0.0, f64::max);
         let measured = |device: &'a DeviceWork| {
-            let Work { seconds, tops, probe_gb_per_s, bytes_held, .. } = device.work;
+            let Work { seconds, tops, probe_seconds, probe_gb_per_s, bytes_held, .. } = device.work;
             let is_shown = [seconds, tops, probe_gb_per_s].iter().all(|value| value.is_finite() && *value > 0.0);
             is_shown.then(|| DeviceSpeed {
                 device_id: device.device_id,
@@ -68,6 +72,7 @@ impl<'a> Reference<'a> {
                 gb_per_s: probe_gb_per_s,
                 bytes_held,
                 fill_share,
+                has_short_probe: probe_seconds < longest / 2.0,
             })
         };
         devices.iter().filter_map(measured).collect()
@@ -235,7 +240,7 @@ fn against_profile(profile: &Profile, measured: &DeviceSpeed, policy: &BandPolic
             findings.push(finding(FindingCode::TooFast, detail));
         }
         let least = least(bandwidth, policy.least_bandwidth_percent);
-        if shown < least {
+        if shown < least && !measured.has_short_probe {
             let [shown, least, bandwidth] = [shown, least, bandwidth].map(Figure);
             let detail = format!("the probe read {shown} GB/s, {name} shows {least} at least, of {bandwidth} in all");
             findings.push(finding(FindingCode::BandwidthBelowClaim, detail));
@@ -287,7 +292,7 @@ fn against_fleet(bands: &Bands, measured: &DeviceSpeed, policy: &BandPolicy) -> 
     } else if measured.tops > tops.high {
         findings.push(finding(FindingCode::TooFast, "TOPS", measured.tops, tops));
     }
-    if measured.gb_per_s < gb_per_s.low {
+    if measured.gb_per_s < gb_per_s.low && !measured.has_short_probe {
         findings.push(finding(FindingCode::BandwidthBelowClaim, "GB/s", measured.gb_per_s, gb_per_s));
     } else if measured.gb_per_s > gb_per_s.high {
         findings.push(finding(FindingCode::TooFast, "GB/s", measured.gb_per_s, gb_per_s));
@@ -305,7 +310,7 @@ pub fn judge_model(
 ) -> Option<BandFinding> {
     let bands = |model: &str| fleets.get(model).filter(|fleet| fleet.n == measured.n);
     let bands = |model: &str| bands(model).and_then(|fleet| Bands::of(fleet, policy));
-    if bands(&measured.model)?.hold(measured) {
+    if measured.has_short_probe || bands(&measured.model)?.hold(measured) {
         return None;
     }
     let others = fleets.keys().filter(|model| **model != measured.model);

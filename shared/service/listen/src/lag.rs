@@ -56,11 +56,11 @@ impl Lag {
         }
     }
 
-    /// The longest delay since a time.
-    pub fn since(&self, began: Instant, now: Instant) -> Option<Duration> {
+    /// The longest delay that began between two times, or lasted into them.
+    pub fn between(&self, began: Instant, end: Instant) -> Option<Duration> {
         let state = self.0.lock();
-        let times = state.times.iter().filter(|(until, _)| *until >= began).map(|(_, time)| *time);
-        times.chain(late(state.beat, now)).max()
+        let times = state.times.iter().filter(|(until, time)| *until >= began && *until <= end + *time);
+        times.map(|(_, time)| *time).chain(late(state.beat, end)).max()
     }
 
     /// The report of the delays.
@@ -99,15 +99,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_time_since_a_moment_is_known() {
+    fn the_longest_time_between_two_moments_is_known() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let lag = Lag::new(start);
         [50, 100, 150, 1200, 1250, 1700, 1750].into_iter().for_each(|ms| lag.beat(at(ms)));
-        assert_eq!(lag.since(start, at(1760)), Some(Duration::from_millis(1000)));
-        assert_eq!(lag.since(at(1201), at(1760)), Some(Duration::from_millis(400)));
-        assert_eq!(lag.since(at(1701), at(1760)), None);
-        assert_eq!(lag.since(at(1701), at(5000)), Some(Duration::from_millis(3200)), "also while it is held up");
+        assert_eq!(lag.between(start, at(1760)), Some(Duration::from_millis(1000)));
+        assert_eq!(lag.between(at(1201), at(1760)), Some(Duration::from_millis(400)));
+        assert_eq!(lag.between(at(1701), at(1760)), None);
+        assert_eq!(lag.between(start, at(1250)), Some(Duration::from_millis(1000)));
+        assert_eq!(lag.between(start, at(149)), None, "the delay began later");
+        assert_eq!(lag.between(at(1701), at(5000)), Some(Duration::from_millis(3200)), "also while it is held up");
         let report = LagReport { held_up: Duration::from_millis(1400), worst: Duration::from_millis(1000) };
         assert_eq!(lag.report(), report);
         lag.beat(at(61_800));

@@ -153,8 +153,8 @@ impl Records {
     /// The results of devices of a model since a time, in challenges of a kind of work that held: of each device the
     /// newest `each`, of each operator the newest [`MAX_SAMPLES_PER_OPERATOR`], and at most [`MAX_ROWS`] in all, shared
     /// by the operators: an operator displaces no other by bringing more hosts. A host without an operator counts as an
-    /// operator. A host of several models shows the speed of none: an older
-    /// miner gives its devices one time.
+    /// operator. A host of several models shows the speed of none: older
+    /// miners give its devices one time.
     pub async fn samples(
         &self,
         model: &str,

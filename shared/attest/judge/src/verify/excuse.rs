@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
+use assay_work::DeviceId;
 use serde::{Deserialize, Serialize};
 
 /// Delays of the validator itself during a challenge. Cases of earlier releases have the first ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidatorDelays {
     /// Delay at the end of the challenge.
     pub at_the_end: Option<Duration>,
@@ -20,6 +21,8 @@ pub struct ValidatorDelays {
     pub linked: Option<Duration>,
     /// Delay at the end in which it may take a miner for gone, or a miner the validator.
     pub silent: Option<Duration>,
+    /// The longest delays until a device was done with its work, and with its probe.
+    pub devices: Vec<(DeviceId, [Option<Duration>; 2])>,
 }
 
 impl ValidatorDelays {
@@ -29,19 +32,23 @@ impl ValidatorDelays {
     /// end of the connection is ours after seconds in which we sent nothing. Returns whether it was excused.
     pub fn excuse(&self, verdict: &mut Verdict) -> bool {
         let tenth_of = |delay: Option<Duration>, seconds| delay.filter(|delay| delay.as_secs_f64() * 10.0 >= seconds);
+        // Memory is bounded by the time of the whole probe.
+        let all_probed = tenth_of(self.timed, verdict.whole.probe_seconds);
         let linked = verdict.link.as_ref().map_or(0.0, |link| link.seconds);
         let held_up = |reason: &Reason| {
             let device = reason.device_id.and_then(|id| verdict.device(id));
             let timed = device.map_or(&verdict.whole, |device| &device.work);
-            let worked = tenth_of(self.worked, timed.seconds);
-            let probed = tenth_of(self.timed, timed.probe_seconds);
+            let until_done = self.devices.iter().find(|(id, _)| Some(*id) == reason.device_id);
+            let [worked, probed] = until_done.map_or([self.worked, self.timed], |(_, delays)| *delays);
+            let [worked, probed] = [tenth_of(worked, timed.seconds), tenth_of(probed, timed.probe_seconds)];
             match reason.code {
                 ReasonCode::ExpectationMissed | ReasonCode::ModelMismatch => self.for_long.max(worked).max(probed),
                 ReasonCode::TooSlow => self.for_long.max(worked),
-                ReasonCode::BandwidthBelowClaim | ReasonCode::MemoryBelowClaim => self.for_long.max(probed),
+                ReasonCode::BandwidthBelowClaim => self.for_long.max(probed),
+                ReasonCode::MemoryBelowClaim => self.for_long.max(all_probed),
                 ReasonCode::LinkSlow => self.for_long.max(tenth_of(self.linked.max(self.timed), linked)),
-                // Bounded by the time of the whole probe. The miner chooses the end, which comes long after it.
-                ReasonCode::ResidencyShare => tenth_of(self.timed, verdict.whole.probe_seconds),
+                // The miner chooses the end, which comes long after the probe.
+                ReasonCode::ResidencyShare => all_probed,
                 code if code.class() == Class::Late => self.at_the_end,
                 code if is_end(code) => self.silent,
                 _ => None,
@@ -71,7 +78,6 @@ mod tests {
     use super::*;
     use crate::facts::tests::pass;
     use assay_protocol::verdict::{DeviceWork, LinkWork, Work};
-    use assay_work::DeviceId;
 
     /// A failed challenge whose work took ten seconds, its probe two.
     fn failed(codes: &[ReasonCode]) -> Verdict {
@@ -83,22 +89,27 @@ mod tests {
 
     #[test]
     fn a_device_is_excused_by_its_own_time() {
+        let device_id = DeviceId([7; 16]);
         let timed = Duration::from_millis(30);
-        let delays = ValidatorDelays { timed: Some(timed), worked: Some(timed * 10), ..ValidatorDelays::default() };
+        let host = ValidatorDelays { timed: Some(timed), worked: Some(timed * 10), ..ValidatorDelays::default() };
+        let of_device = |delays| ValidatorDelays { devices: vec![(device_id, delays)], ..host.clone() };
+        let (before, after) = (of_device([host.worked, host.timed]), of_device([None; 2]));
         for (code, is_excused) in [
             (ReasonCode::BandwidthBelowClaim, true),
             (ReasonCode::TooSlow, true),
             // Its bound has the time of the whole probe.
             (ReasonCode::ResidencyShare, false),
+            (ReasonCode::MemoryBelowClaim, false),
         ] {
             let mut verdict = failed(&[code]);
-            assert!(!delays.excuse(&mut verdict.clone()), "{code}: of the host");
-            let (device_id, name) = (DeviceId([7; 16]), String::new());
+            assert!(!before.excuse(&mut verdict.clone()), "{code}: of the host");
+            let name = String::new();
             let work = Work { seconds: 3.0, probe_seconds: 0.3, ..Work::default() };
             let (claimed_telemetry, hiding, rates, sweep) = (None, None, Vec::new(), None);
             verdict.devices = vec![DeviceWork { device_id, name, work, claimed_telemetry, hiding, rates, sweep }];
             verdict.reasons[0].device_id = Some(device_id);
-            assert_eq!(delays.excuse(&mut verdict), is_excused, "{code}");
+            assert!(!after.excuse(&mut verdict.clone()), "{code}: it was done before");
+            assert_eq!(before.excuse(&mut verdict), is_excused, "{code}");
         }
     }
 
@@ -141,7 +152,7 @@ mod tests {
         }
         let for_long = ValidatorDelays { for_long: Some(Duration::from_millis(250)), ..ValidatorDelays::default() };
         for code in [TooSlow, LinkSlow, BandwidthBelowClaim, MemoryBelowClaim, ModelMismatch, ExpectationMissed] {
-            assert_eq!(outcome(for_long, &[code]), Outcome::Inconclusive, "{code}");
+            assert_eq!(outcome(for_long.clone(), &[code]), Outcome::Inconclusive, "{code}");
         }
         for code in of_probe {
             assert_eq!(outcome(worked(9000), &[code]), Outcome::Fail, "{code}: the probe came later");
@@ -149,11 +160,12 @@ mod tests {
         assert_eq!(outcome(for_long, &[ResidencyShare]), Outcome::Fail, "the end is the miner's choice");
         assert_eq!(outcome(timed(250), &[CommitmentLate]), Outcome::Fail, "it was not held up at the end");
         let at_the_end = ValidatorDelays { at_the_end: Some(Duration::from_secs(9)), ..ValidatorDelays::default() };
-        assert_eq!(outcome(at_the_end, &[ResidencyShare]), Outcome::Fail, "its probe was answered long before");
+        assert_eq!(outcome(at_the_end.clone(), &[ResidencyShare]), Outcome::Fail, "its probe was answered long before");
         for code in [AbandonedRepeatedly, Abandoned, PeerSilent, Disconnected] {
-            for (delays, is_excused) in
-                [(at_the_end, false), (ValidatorDelays { silent: at_the_end.at_the_end, ..delays }, true)]
-            {
+            for (delays, is_excused) in [
+                (at_the_end.clone(), false),
+                (ValidatorDelays { silent: at_the_end.at_the_end, ..delays.clone() }, true),
+            ] {
                 let mut ended = Verdict { outcome: Outcome::Inconclusive, ..failed(&[code]) };
                 assert_eq!(delays.excuse(&mut ended), is_excused, "{code}");
                 assert_eq!(ended.reasons[0].code == ReasonCode::ValidatorOverloaded, is_excused);

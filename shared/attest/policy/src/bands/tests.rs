@@ -17,6 +17,7 @@ fn measured(tops: f64, gb_per_s: f64) -> DeviceSpeed {
         gb_per_s,
         bytes_held: 120_000_000_000,
         fill_share: Some(0.9),
+        has_short_probe: false,
     }
 }
 
@@ -276,6 +277,15 @@ fn a_slower_device_excuses_no_other() {
         assert_eq!(of_host(&[device(3, name, MACS / slower, BYTES / slower as u64), late.clone()]), both);
     }
     assert_eq!(of_host(&[device(8, "NVIDIA H200", MACS * 2, BYTES)]), [(8, FindingCode::TooFast)]);
+    // Less than half of the time of another is too short to tell how slow a device reads.
+    let timed = |probe_seconds: f64, gb_per_s: f64| {
+        let mut short = device(9, "NVIDIA H200", MACS, BYTES);
+        (short.work.probe_seconds, short.work.probe_gb_per_s) = (probe_seconds, gb_per_s);
+        of_host(&[device(3, "NVIDIA L4", MACS / 10, BYTES / 10), short])
+    };
+    assert_eq!(timed(0.126, 200.0), [(9, FindingCode::BandwidthBelowClaim)]);
+    assert_eq!(timed(0.124, 200.0), []);
+    assert_eq!(timed(0.124, 7000.0), [(9, FindingCode::TooFast)]);
 }
 
 #[test]

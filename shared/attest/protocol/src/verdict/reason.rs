@@ -105,12 +105,12 @@ reason_codes! {
     CommitmentChallenge "commitment_challenge" Forged "The commitment names another challenge." "Treat the host as dishonest: it answered with an old or a foreign commitment.";
     CommitmentSplit "commitment_split" Forged "The commitment is over another split than the specification's." "Treat the host as dishonest, or its software as not Assay's.";
     CommitmentRoots "commitment_roots" Forged "A device has another number of roots than there are iterations." "Treat the host as dishonest, or its software as not Assay's.";
-    CommitmentChecksum "commitment_checksum" Forged "A checksum is not that of the roots." "Treat the host as dishonest: what it signed and what it sent differ.";
+    CommitmentChecksum "commitment_checksum" Forged "A checksum is not that of the roots." "Treat the host as dishonest: what it said first and what it sent differ.";
     CommitmentSignature "commitment_signature" Forged "The signature of the commitment is not the miner's." "Treat the host as dishonest: the work was signed by another key.";
     CommitmentTwice "commitment_twice" Forged "A second commitment came." "Treat the host as dishonest: a commitment is final.";
     ProbeChallenge "probe_challenge" Forged "The probe answer names another challenge." "Treat the host as dishonest: it answered another probe.";
     ProbeDigests "probe_digests" Forged "The probe answer has other devices or another number of digests than asked." "Treat the host as dishonest, or its software as not Assay's.";
-    ProbeChecksum "probe_checksum" Forged "The checksum of the probe answer is not that of its digests." "Treat the host as dishonest: what it signed and what it sent differ.";
+    ProbeChecksum "probe_checksum" Forged "A checksum is not that of the digests." "Treat the host as dishonest: what it said first and what it sent differ.";
     ProbeSignature "probe_signature" Forged "The signature of the probe answer is not the miner's." "Treat the host as dishonest: the answer was signed by another key.";
     ProbeTwice "probe_twice" Forged "A second probe answer came." "Treat the host as dishonest: an answer is final.";
     RootMismatch "root_mismatch" Forged "Re-execution gives another root." "Treat the work of this device as not done.";

@@ -158,9 +158,9 @@ async fn a_miner_that_gives_up_gains_nothing_by_it() {
     let next = || validator.access.admission.history.next_kind(key, [Precision::Int8, Precision::Fp8]);
     let stop = |challenge_id| Stop { challenge_id, code: StopCode::StaleInventory, detail: String::new() };
     driver.note_signed(&MinerMessage::Abort(stop(ChallengeId([8; 16]))));
-    assert!(driver.held_up().at_the_end.is_some(), "another challenge's");
+    assert!(driver.held_up(&[]).at_the_end.is_some(), "another challenge's");
     driver.note_signed(&MinerMessage::Abort(stop(id)));
-    assert!(driver.held_up().at_the_end.is_none() && driver.held_up().for_long.is_some());
+    assert!(driver.held_up(&[]).at_the_end.is_none() && driver.held_up(&[]).for_long.is_some());
     driver.draft(verdict.clone());
     assert_eq!(next(), Some(Precision::Int8));
     driver.running.challenge = Some(ongoing(id));
@@ -193,7 +193,7 @@ async fn a_delay_after_the_first_probe_does_not_excuse_it() {
     driver.note_signed(&MinerMessage::ProbeAnswer(answer.clone()));
     tokio::time::sleep(3 * HELD_UP_LIMIT).await;
     driver.note_signed(&MinerMessage::ProbeAnswer(answer));
-    let delays = driver.held_up();
+    let delays = driver.held_up(&[]);
     assert!(delays.timed.is_none() && delays.linked.is_some(), "{delays:?}");
 }
 

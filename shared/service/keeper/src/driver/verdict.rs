@@ -1,11 +1,11 @@
 //! The course of a verdict: excused where the time may be our own, recorded, and delivered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_evidence::Capture;
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
-use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
+use assay_protocol::verdict::{DeviceWork, Outcome, ReasonCode, Verdict};
 use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
@@ -44,7 +44,7 @@ impl Driver {
                 *has_given_up = true;
             }
             (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
-                delays.worked = lag.since(*began, now);
+                delays.worked = lag.between(*began, now);
                 *signed = Some(CommitmentRecord {
                     checksum: head.checksum.to_string(),
                     signature: head.signature.to_string(),
@@ -55,12 +55,12 @@ impl Driver {
             (MinerMessage::ProbeAnswer(head), Some(signed))
                 if head.challenge_id == facts.id && signed.probe_checksum.is_none() =>
             {
-                delays.timed = probe_began.and_then(|began| lag.since(began, now));
+                delays.timed = probe_began.and_then(|began| lag.between(began, now));
                 signed.probe_checksum = Some(head.checksum.to_string());
                 signed.probe_signature = Some(head.signature.to_string());
             }
             (MinerMessage::ProbeAnswer(head), _) if head.challenge_id == facts.id => {
-                delays.linked = probe_began.and_then(|began| lag.since(began, now));
+                delays.linked = probe_began.and_then(|began| lag.between(began, now));
             }
             _ => {}
         }
@@ -86,7 +86,7 @@ impl Driver {
     }
 
     pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
-        let held_up = self.held_up();
+        let held_up = self.held_up(&verdict.devices);
         let challenge = self.running.challenge.as_ref();
         // A kind whose challenge the miner ended comes again: its words are no evidence.
         let was_ended = challenge.is_some_and(|it| it.has_given_up) || verdict.reasons.iter().any(|it| is_end(it.code));
@@ -130,18 +130,24 @@ impl Driver {
     }
 
     /// Delays of this validator itself.
-    pub(super) fn held_up(&self) -> ValidatorDelays {
-        let Some(OngoingChallenge { began, delays, has_given_up, .. }) = &self.running.challenge else {
+    pub(super) fn held_up(&self, devices: &[DeviceWork]) -> ValidatorDelays {
+        let Some(OngoingChallenge { began, probe_began, delays, has_given_up, .. }) = &self.running.challenge else {
             return ValidatorDelays::default();
         };
         let (now, lag) = (clock::now(), &self.validator.listening.lag);
-        let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
+        let at_the_end = lag.between(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let silence = SILENCE.min((MISSED_PINGS - 1) * self.validator.access.admission.ping_interval);
         let silent = at_the_end.filter(|held_up| *held_up >= silence);
         // A miner that gives up does so by its own clock, at a time that it chooses: no long delay can be awaited.
         let at_the_end = if *has_given_up { silent } else { at_the_end };
-        let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        ValidatorDelays { at_the_end, for_long, silent, ..*delays }
+        let for_long = lag.between(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
+        let within = |began: Instant, seconds| lag.between(began, began + Duration::from_secs_f64(seconds));
+        let until_done = |DeviceWork { device_id, work, .. }: &DeviceWork| {
+            let probed = probe_began.and_then(|began| within(began, work.probe_seconds));
+            (*device_id, [within(*began, work.seconds), probed])
+        };
+        let devices = devices.iter().map(until_done).collect();
+        ValidatorDelays { at_the_end, for_long, silent, devices, ..delays.clone() }
     }
 
     /// Requests a round with the other miners that showed a disputed device.

@@ -113,7 +113,7 @@ impl Fleet {
         }
         // Evidence comes first: a verdict that is given out has its evidence.
         let evidence = match case {
-            Some(case) => finish(case, draft.held_up, &verdict, &facts, &subjected).await,
+            Some(case) => finish(case, draft.held_up.clone(), &verdict, &facts, &subjected).await,
             None => None,
         };
         self.note_pending(&verdict);
