@@ -12,13 +12,13 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{Hello, Inventory, PROTOCOL_VERSIONS, SignedChecksum, Stop, StopCode};
 use assay_protocol::successor::Successor;
-use assay_protocol::verdict::{Mode, ReasonCode, Verdict};
+use assay_protocol::verdict::{DeviceWork, Mode, ReasonCode, Verdict, Work};
 use assay_records::ChallengeStart;
 use assay_replay::pool::ReplayPool;
 use assay_transport::certificate;
 use assay_transport::server::ServerTls;
 use assay_webhook::Webhooks;
-use assay_work::{Checksum, Nonce, Precision, PublicKey, Signature};
+use assay_work::{Checksum, DeviceId, Nonce, Precision, PublicKey, Signature};
 use tokio::sync::Semaphore;
 
 use super::*;
@@ -193,8 +193,19 @@ async fn a_delay_after_the_first_probe_does_not_excuse_it() {
     driver.note_signed(&MinerMessage::ProbeAnswer(answer.clone()));
     tokio::time::sleep(3 * HELD_UP_LIMIT).await;
     driver.note_signed(&MinerMessage::ProbeAnswer(answer));
-    let delays = driver.held_up(&[]);
+    let device = |probe_seconds| DeviceWork {
+        device_id: DeviceId([1; 16]),
+        name: String::new(),
+        work: Work { probe_seconds, seconds: probe_seconds, ..Work::default() },
+        claimed_telemetry: None,
+        hiding: None,
+        rates: Vec::new(),
+        sweep: None,
+    };
+    let delays = driver.held_up(&[device(0.001), device(3.0 * HELD_UP_LIMIT.as_secs_f64())]);
     assert!(delays.timed.is_none() && delays.linked.is_some(), "{delays:?}");
+    let until_done: Vec<_> = delays.devices.iter().map(|(_, until_done)| until_done.map(|it| it.is_some())).collect();
+    assert_eq!(until_done, [[false; 2], [true; 2]], "of a device that was done before, and of one that was not");
 }
 
 /// Regression test: each key had sessions of its own to begin, so a miner of several was always connected and never
