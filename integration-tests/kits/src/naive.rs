@@ -15,8 +15,7 @@ use assay_work::probe::{
     probe_key, round_key_after, row_sum, start_state, state_bytes, step, sums_bytes, sweep_key, sweep_round_key_after,
     weights,
 };
-use assay_work::rule::SlotRule;
-use assay_work::rule::product_rows;
+use assay_work::rule::{SlotRule, product_rows};
 use assay_work::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
 use assay_work::sums::SweepOpenings;
 use assay_work::tree::{CHUNK_BYTES, chaining_values, row_range_bytes, siblings};

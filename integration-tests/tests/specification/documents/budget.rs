@@ -12,7 +12,7 @@ type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
     ("lines of code in the largest crate, without its tests", 6_000, largest_crate),
-    ("lines of code in all crates, without tests", 80_800, all_crates),
+    ("lines of code in all crates, without tests", 80_820, all_crates),
     ("packages in Cargo.lock", 508, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 71, commands),

@@ -16,6 +16,9 @@ use crate::finding::FindingCode;
 use crate::policy::BandPolicy;
 use crate::profile::Profile;
 
+/// A device that reads this much faster than another is done clearly before it.
+const SAME: f64 = 0.9;
+
 /// Measured speed and memory of a device, with its claimed model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSpeed {
@@ -35,8 +38,8 @@ pub struct DeviceSpeed {
     /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
     /// was asked for, so that the device's memory is not judged.
     pub fill_share: Option<f64>,
-    /// The device read for less than half of the time of a slower one beside it: start and messages weigh too much for a
-    /// bandwidth that is too low.
+    /// The device read for less than half of the time of the longest, beside one of a model that is known to be slower:
+    /// start and messages weigh too much for a bandwidth that is too low.
     pub has_short_probe: bool,
 }
 
@@ -51,13 +54,39 @@ pub struct Reference<'a> {
     pub precision: Precision,
 }
 
+/// The speed at which the devices of a model read, all of them the same bytes in a probe.
+struct Bandwidth<'a> {
+    model: &'a str,
+    by_profile: Option<f64>,
+    by_fleet: Option<f64>,
+}
+
+impl Bandwidth<'_> {
+    /// Whether a device of this model is expected to finish clearly before one of `other`. A device of unknown speed
+    /// excuses no other: it could be added for that purpose.
+    fn waits_for(&self, other: &Self) -> bool {
+        let rates = self.by_profile.zip(other.by_profile).or(self.by_fleet.zip(other.by_fleet));
+        self.model != other.model && rates.is_some_and(|(own, others)| others < SAME * own)
+    }
+}
+
 impl<'a> Reference<'a> {
     fn model(&self, device: &'a DeviceWork) -> &'a str {
         self.models.get(&device.device_id).map_or(&device.name, String::as_str)
     }
 
+    fn bandwidth(&self, device: &'a DeviceWork) -> Bandwidth<'a> {
+        let model = self.model(device);
+        Bandwidth {
+            model,
+            by_profile: self.profiles.get(model).and_then(|p| Some(p.memory_gb_per_s.as_ref()?.value)),
+            by_fleet: self.fleets.get(model).map(|fleet| fleet.all.gb_per_s.median),
+        }
+    }
+
     /// Measurements of each device of a host in work that held; devices without a result are left out.
     pub fn measured(&self, devices: &'a [DeviceWork], n: u32, fill_share: Option<f64>) -> Vec<DeviceSpeed> {
+        let is_behind = |device| devices.iter().any(|other| self.bandwidth(device).waits_for(&self.bandwidth(other)));
         let longest = devices.iter().map(|device| device.work.probe_seconds).fold(0.0, f64::max);
         let measured = |device: &'a DeviceWork| {
             let Work { seconds, tops, probe_seconds, probe_gb_per_s, bytes_held, .. } = device.work;
@@ -72,7 +101,7 @@ impl<'a> Reference<'a> {
                 gb_per_s: probe_gb_per_s,
                 bytes_held,
                 fill_share,
-                has_short_probe: probe_seconds < longest / 2.0,
+                has_short_probe: probe_seconds < longest / 2.0 && is_behind(device),
             })
         };
         devices.iter().filter_map(measured).collect()

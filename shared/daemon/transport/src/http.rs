@@ -113,7 +113,7 @@ impl Url {
         }
         let trust = self.key.map_or_else(system_trust, |key| Ok(Trust::Key(key)))?;
         let stream = secure_http1(stream, &self.address.host, &trust).await;
-        if let Err(TlsFailure::UnknownIssuer) = stream {
+        if stream.is_err() {
             *SYSTEM.lock() = None;
         }
         speak(TokioIo::new(stream.map_err(|failure| format!("no TLS with {}: {}", self.address, reason(&failure)))?))
@@ -147,7 +147,7 @@ fn reason(failure: &TlsFailure) -> String {
     }
 }
 
-/// The authorities of this machine, read again once they know no issuer: it may have been added.
+/// The authorities of this machine, read again after a failure: they may have changed.
 static SYSTEM: Mutex<Option<Trust>> = Mutex::new(None);
 
 fn system_trust() -> Result<Trust, String> {

@@ -12,7 +12,7 @@ use crate::bounds::HELD_UP_LIMIT;
 /// Interval of checking the runtime's punctuality.
 const BEAT: Duration = Duration::from_millis(50);
 /// The most delays remembered; the oldest is dropped.
-const MAX_TIMES: usize = 256;
+const MAX_TIMES: usize = 4096;
 /// The least time that the latest beat counts in a [`LagReport`].
 const WINDOW: Duration = Duration::from_secs(60);
 

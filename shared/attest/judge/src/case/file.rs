@@ -88,7 +88,12 @@ pub fn encode(entry: CaseEntry, id: ChallengeId) -> Vec<u8> {
         }
         CaseEntry::Event(event) => (EVENT, packed(&event)),
         CaseEntry::Known(known) => (KNOWN, document(&known)),
-        CaseEntry::HeldUp(held_up) => (HELD_UP, packed(&held_up)),
+        CaseEntry::HeldUp(held_up) => {
+            let mut payload = packed(&held_up);
+            // Releases before the devices' delays read a case without any.
+            payload.truncate(payload.len() - usize::from(held_up.devices.is_empty()));
+            (HELD_UP, payload)
+        }
         CaseEntry::Fleet(text) => (FLEET, text.into_bytes()),
         CaseEntry::Verdict(json) => (VERDICT, json),
     };
@@ -245,6 +250,7 @@ fn unpack<T: DeserializeOwned>(payload: &[u8]) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_work::DeviceId;
 
     #[test]
     fn delays_of_earlier_cases_lack_the_last_ones() {
@@ -255,6 +261,14 @@ mod tests {
         for missing in 1..5 {
             let written = &written[..written.len() - missing];
             assert_eq!(read_delays(written), Ok(delays.clone()), "of a release without {missing}");
+        }
+        let devices = vec![(DeviceId([1; 16]), [delay(3), None]), (DeviceId([2; 16]), [None, delay(4)])];
+        for delays in [delays.clone(), ValidatorDelays { devices, ..delays.clone() }] {
+            let entry = encode(CaseEntry::HeldUp(delays.clone()), ChallengeId([9; 16]));
+            let (payload, written) = (&entry[5..], packed(&delays));
+            let left_out = usize::from(delays.devices.is_empty());
+            assert_eq!(payload, &written[..written.len() - left_out], "older releases read a case without devices");
+            assert_eq!(decode(HELD_UP, payload).unwrap(), CaseEntry::HeldUp(delays));
         }
         let first = ValidatorDelays { timed: None, ..delays };
         assert_eq!(read_delays(&packed(&(first.at_the_end, first.for_long))), Ok(first), "of the first release");

@@ -68,8 +68,8 @@ impl DeviceHiding<'_> {
 pub type FinishedDevices = BTreeMap<DeviceId, (Checksum, Duration)>;
 
 /// The time of a device's share or probe: to its own word that it was done, else that of the whole. All that a device's
-/// work is judged by has this one time. The memory that a probe leaves
-/// hidden is bounded by the time of the whole probe: until then devices may help one another.
+/// work is judged by has this one time. The memory that a probe leaves hidden is bounded by the time of the whole probe:
+/// until then devices may help one another.
 pub fn device_time(finished: &FinishedDevices, share: &Share, whole: Duration) -> Duration {
     finished.get(&share.device_id).map_or(whole, |(_, took)| whole.min(*took))
 }

@@ -91,6 +91,9 @@ fn a_device_is_held_against_the_fleet() {
     assert_eq!(found(&honest(), None, &measured(900.0, 1290.0)), [FindingCode::TooSlow]);
     assert_eq!(found(&honest(), None, &measured(1700.0, 1290.0)), [FindingCode::TooFast]);
     assert_eq!(found(&honest(), None, &measured(1290.0, 600.0)), [FindingCode::BandwidthBelowClaim]);
+    let short = |tops, gb_per_s| DeviceSpeed { has_short_probe: true, ..measured(tops, gb_per_s) };
+    assert_eq!(found(&honest(), None, &short(1290.0, 600.0)), []);
+    assert_eq!(found(&honest(), None, &short(900.0, 1700.0)), [FindingCode::TooSlow, FindingCode::TooFast]);
     let other_size = DeviceSpeed { n: 2048, ..measured(900.0, 900.0) };
     assert_eq!(found(&honest(), None, &other_size), [], "no host was measured at that size");
     let fleet = Distribution::of(&honest(), 8192, None).unwrap();
@@ -218,6 +221,8 @@ fn the_speed_of_another_model_is_named() {
         .map(|(model, by)| (model.to_owned(), Distribution::of(&scaled(by), 8192, None).unwrap()))
         .into();
     assert_eq!(judge_model(&fleets, &measured(1290.0, 1290.0), &policy()), None);
+    let short = DeviceSpeed { has_short_probe: true, ..measured(520.0, 520.0) };
+    assert_eq!(judge_model(&fleets, &short, &policy()), None, "how slow it reads is not known");
     let finding = judge_model(&fleets, &measured(520.0, 520.0), &policy()).unwrap();
     assert_eq!((finding.code, finding.enforced), (FindingCode::ModelMismatch, false));
     let detail = "it claims to be \"NVIDIA H200\"; 520 TOPS and 520 GB/s are those of \"NVIDIA A100-SXM4-80GB\"";
@@ -278,14 +283,17 @@ fn a_slower_device_excuses_no_other() {
     }
     assert_eq!(of_host(&[device(8, "NVIDIA H200", MACS * 2, BYTES)]), [(8, FindingCode::TooFast)]);
     // Less than half of the time of another is too short to tell how slow a device reads.
-    let timed = |probe_seconds: f64, gb_per_s: f64| {
+    let beside = |other, probe_seconds: f64, gb_per_s: f64| {
         let mut short = device(9, "NVIDIA H200", MACS, BYTES);
         (short.work.probe_seconds, short.work.probe_gb_per_s) = (probe_seconds, gb_per_s);
-        of_host(&[device(3, "NVIDIA L4", MACS / 10, BYTES / 10), short])
+        of_host(&[device(3, other, MACS / 10, BYTES / 10), short])
     };
-    assert_eq!(timed(0.126, 200.0), [(9, FindingCode::BandwidthBelowClaim)]);
-    assert_eq!(timed(0.124, 200.0), []);
-    assert_eq!(timed(0.124, 7000.0), [(9, FindingCode::TooFast)]);
+    let below = [(9, FindingCode::BandwidthBelowClaim)];
+    assert_eq!(beside("NVIDIA L4", 0.126, 200.0), below);
+    assert_eq!(beside("NVIDIA L4", 0.124, 200.0), []);
+    assert_eq!(beside("NVIDIA L4", 0.124, 7000.0), [(9, FindingCode::TooFast)]);
+    // A device of an unknown model could be added for that purpose.
+    assert_eq!(beside("made up", 0.124, 200.0), below);
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl SlotRule {
 }
 
 /// Rows whose products are taken together, so that a row of the previous slot is read once for all of them.
-pub const ROWS: usize = 8;
+const ROWS: usize = 8;
 
 /// Rows of a slot from row `r` on, from its parents.
 ///

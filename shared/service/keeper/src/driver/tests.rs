@@ -158,9 +158,9 @@ async fn a_miner_that_gives_up_gains_nothing_by_it() {
     let next = || validator.access.admission.history.next_kind(key, [Precision::Int8, Precision::Fp8]);
     let stop = |challenge_id| Stop { challenge_id, code: StopCode::StaleInventory, detail: String::new() };
     driver.note_signed(&MinerMessage::Abort(stop(ChallengeId([8; 16]))));
-    assert!(driver.held_up(&[]).at_the_end.is_some(), "another challenge's");
+    assert!(driver.held_up(&verdict).at_the_end.is_some(), "another challenge's");
     driver.note_signed(&MinerMessage::Abort(stop(id)));
-    assert!(driver.held_up(&[]).at_the_end.is_none() && driver.held_up(&[]).for_long.is_some());
+    assert!(driver.held_up(&verdict).at_the_end.is_none() && driver.held_up(&verdict).for_long.is_some());
     driver.draft(verdict.clone());
     assert_eq!(next(), Some(Precision::Int8));
     driver.running.challenge = Some(ongoing(id));
@@ -193,19 +193,23 @@ async fn a_delay_after_the_first_probe_does_not_excuse_it() {
     driver.note_signed(&MinerMessage::ProbeAnswer(answer.clone()));
     tokio::time::sleep(3 * HELD_UP_LIMIT).await;
     driver.note_signed(&MinerMessage::ProbeAnswer(answer));
-    let device = |probe_seconds| DeviceWork {
+    let device = |seconds, probe_seconds| DeviceWork {
         device_id: DeviceId([1; 16]),
         name: String::new(),
-        work: Work { probe_seconds, seconds: probe_seconds, ..Work::default() },
+        work: Work { probe_seconds, seconds, ..Work::default() },
         claimed_telemetry: None,
         hiding: None,
         rates: Vec::new(),
         sweep: None,
     };
-    let delays = driver.held_up(&[device(0.001), device(3.0 * HELD_UP_LIMIT.as_secs_f64())]);
+    let (long, key) = (3.0 * HELD_UP_LIMIT.as_secs_f64(), PublicKey([1; 32]));
+    let mut verdict = Verdict::without_work(challenge_id, key, key, Vec::new(), 1);
+    (verdict.whole.seconds, verdict.whole.probe_seconds) = (2.0 * long, 2.0 * long);
+    verdict.devices = vec![device(0.001, long), device(long, 0.001), device(2.0 * long, 2.0 * long)];
+    let delays = driver.held_up(&verdict);
     assert!(delays.timed.is_none() && delays.linked.is_some(), "{delays:?}");
     let until_done: Vec<_> = delays.devices.iter().map(|(_, until_done)| until_done.map(|it| it.is_some())).collect();
-    assert_eq!(until_done, [[false; 2], [true; 2]], "of a device that was done before, and of one that was not");
+    assert_eq!(until_done, [[false, true], [true, false]], "of devices that were done before the host");
 }
 
 /// Regression test: each key had sessions of its own to begin, so a miner of several was always connected and never

@@ -86,7 +86,7 @@ impl Driver {
     }
 
     pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
-        let held_up = self.held_up(&verdict.devices);
+        let held_up = self.held_up(&verdict);
         let challenge = self.running.challenge.as_ref();
         // A kind whose challenge the miner ended comes again: its words are no evidence.
         let was_ended = challenge.is_some_and(|it| it.has_given_up) || verdict.reasons.iter().any(|it| is_end(it.code));
@@ -130,7 +130,7 @@ impl Driver {
     }
 
     /// Delays of this validator itself.
-    pub(super) fn held_up(&self, devices: &[DeviceWork]) -> ValidatorDelays {
+    pub(super) fn held_up(&self, verdict: &Verdict) -> ValidatorDelays {
         let Some(OngoingChallenge { began, probe_began, delays, has_given_up, .. }) = &self.running.challenge else {
             return ValidatorDelays::default();
         };
@@ -141,12 +141,17 @@ impl Driver {
         // A miner that gives up does so by its own clock, at a time that it chooses: no long delay can be awaited.
         let at_the_end = if *has_given_up { silent } else { at_the_end };
         let for_long = lag.between(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        let within = |began: Instant, seconds| lag.between(began, began + Duration::from_secs_f64(seconds));
+        // Times are from when the transport took a message.
+        let handover = verdict.handover_ms.unwrap_or_default() / 1e3;
+        let within = |began: Instant, seconds| lag.between(began, began + Duration::from_secs_f64(seconds + handover));
         let until_done = |DeviceWork { device_id, work, .. }: &DeviceWork| {
-            let probed = probe_began.and_then(|began| within(began, work.probe_seconds));
-            (*device_id, [within(*began, work.seconds), probed])
+            let is_before = [work.seconds < verdict.whole.seconds, work.probe_seconds < verdict.whole.probe_seconds];
+            let worked = if is_before[0] { within(*began, work.seconds) } else { delays.worked };
+            let began = probe_began.filter(|_| is_before[1]);
+            let probed = began.map_or(delays.timed, |began| within(began, work.probe_seconds));
+            (is_before != [false; 2]).then_some((*device_id, [worked, probed]))
         };
-        let devices = devices.iter().map(until_done).collect();
+        let devices = verdict.devices.iter().filter_map(until_done).collect();
         ValidatorDelays { at_the_end, for_long, silent, devices, ..delays.clone() }
     }
 
