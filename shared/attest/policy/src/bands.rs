@@ -16,7 +16,7 @@ use crate::finding::FindingCode;
 use crate::policy::BandPolicy;
 use crate::profile::Profile;
 
-/// A device that reads this much faster than another is done clearly before it.
+/// A device of less than this part of the speed of another is clearly slower.
 const SAME: f64 = 0.9;
 
 /// Measured speed and memory of a device, with its claimed model.
